@@ -78,6 +78,7 @@ class DemoSimulation:
             market=self.operator.market_summary(),
             log_rows=tuple(self.log_capture.rows),
             scenario_lines=self.world.scenario_lines(),
+            machine_prices=self.operator.machine_prices(),
         )
         return self._gatherer.snapshot(frame)
 

@@ -203,16 +203,66 @@ def test_a_pool_that_observes_and_a_hold_are_said(cluster: Mounted):
     send(f"{cluster.url}/api/v1/namespaces", "POST", hold)
     ended = plan(cluster)
 
-    assert "would buy 1 machine" in ended.stdout
+    assert "would buy 1 machine for $1.67 an hour if ml/pool did not only observe" in ended.stdout
     assert "pool ml/pool only observes: it reports what it would buy, and buys nothing (spec.mode)" in ended.stdout
     assert "stopped by  all purchases are paused (rebuilding). Resume: tgp release" in ended.stdout
 
 
-def test_replicas_that_a_pool_misses_are_said_beside_the_plan(cluster: Mounted):
+def test_replicas_that_a_pool_misses_are_priced_and_pods_get_their_room(cluster: Mounted):
+    """The class allows two machines: both are for replicas, and the pod has room on one of them."""
     with_pool(cluster, replicas=2)
-    waits(cluster, "train-0")
+    said = " ".join(plan(cluster).stdout.split())
+    assert "no pod waits for a GPU; would buy 2 machines for $3.34 an hour for spec.replicas" in said
+    assert "replicas pool ml/pool buys first: 2 times 1x L40S at $1.67/h from vultr" in said
+    assert "limits.maxNodes is 2: 2 machines left now, 0 machines after this plan" in said
 
-    assert "pool ml/pool also buys 2 machines, before those for pods" in " ".join(plan(cluster).stdout.split())
+    waits(cluster, "train-0")
+    said = " ".join(plan(cluster).stdout.split())
+    assert "1 pod that waits: would buy nothing; 1 pod finds room already; would buy 2 machines for $3.34" in said
+    assert "has room ml/train-0 on a machine that pool ml/pool buys for spec.replicas" in said
+    found = planned(cluster)
+    assert (found["usdPerHour"], found["replicaUsdPerHour"], len(found["replicaMachines"])) == (0, 3.34, 2)
+
+
+def test_replicas_that_cannot_be_bought_are_named_with_the_reason(cluster: Mounted):
+    with_pool(cluster, replicas=3)
+    said = " ".join(plan(cluster).stdout.split())
+
+    assert "pool ml/pool misses 3 machines; 1 of them cannot be bought: " in said
+    assert "limits.maxNodes is 2" in said
+
+
+def test_what_pools_that_observe_would_buy_is_told_apart_and_stays_within_limits(cluster: Mounted):
+    """Two machines are left of the class: one is bought, and the pool that observes would buy the other."""
+    with_pool(cluster, limits={"resources": {"nodes": 1}})
+    watching = {
+        "metadata": {"name": "look", "namespace": "ml"},
+        "spec": {"mode": "Observe", "nodeClassRef": {"name": "standard"}},
+    }
+    send(
+        f"{cluster.url}/apis/tgp.io/v1/namespaces/ml/gpunodepools",
+        "POST",
+        {"apiVersion": "tgp.io/v1", "kind": "GPUNodePool", **watching},
+    )
+    for number in range(3):
+        waits(cluster, f"train-{number}")
+    ended = plan(cluster)
+    said = " ".join(ended.stdout.split())
+
+    assert ended.returncode == 3
+    bought = "would buy 1 machine for $1.67 an hour; pools that only observe would buy 1 more for $1.67"
+    assert f"3 pods that wait: {bought}; 1 pod is not served" in said
+    assert "limits.maxNodes is 2: 2 machines left now, 0 machines after this plan" in said
+    assert planned(cluster)["observedUsdPerHour"] == 1.67
+
+
+def test_a_narrow_terminal_shows_the_price_and_the_pods(cluster: Mounted):
+    with_pool(cluster)
+    waits(cluster, "train-0")
+    where = ("plan", "--kubeconfig", str(cluster.kubeconfig))
+    lines = answer(*where, **{**BARE, "COLUMNS": "60"}).stdout.splitlines()
+
+    assert any(line.endswith("1.67  ml/train-0") for line in lines)
 
 
 def test_a_pool_without_its_class_says_so(cluster: Mounted):
@@ -347,6 +397,10 @@ def made(*documents: dict[str, Any]) -> list[str]:
                 "spec": {"replicas": 2, "template": {"spec": pod_spec()}},
             },
             ["other/db-0", "other/db-1"],
+        ),
+        (
+            {"kind": "CronJob", "metadata": {"name": "nightly"}, "spec": {"jobTemplate": {"spec": a_job()["spec"]}}},
+            ["ml/nightly-0"],
         ),
         ({"kind": "List", "items": [a_job("a"), a_job("b")]}, ["ml/a-0", "ml/b-0"]),
         (

@@ -204,6 +204,20 @@ def test_a_pool_shows_what_waits_what_it_would_buy_its_machines_and_limits(clust
     assert (found["kind"], found["waitingPods"], len(found["machines"])) == ("PoolReason", 2, 1)
 
 
+def test_a_pool_that_observes_shows_what_it_would_have_cost(cluster: Mounted):
+    with_pool(cluster, mode="Observe")
+    cost = {"totalCost": "3.10", "hourlyCost": "0.00", "since": "2026-01-01T00:00:00Z", "at": "2026-01-01T10:00:00Z"}
+    path = f"{cluster.url}/apis/tgp.io/v1/namespaces/ml/gpunodepools/pool/status"
+    send(path, "PATCH", {"status": {"wouldHaveCost": cost}}, "application/merge-patch+json")
+    waits(cluster, "train-0")
+
+    said = why(cluster, "pool/pool").stdout
+    assert "would buy   1x L40S at $1.67/h from vultr" in said
+    assert "would cost  $0.00 an hour now; $3.10 since 2026-01-01 00:00Z, had the pool bought" in said
+    found = json.loads(why(cluster, "gnp/ml/pool", "-o", "json").stdout)["wouldHaveCost"]
+    assert (found["usd"], found["since"]) == (3.1, "2026-01-01T00:00:00Z")
+
+
 def test_a_pool_that_cannot_buy_says_what_stops_it(cluster: Mounted):
     with_pool(cluster, nodeClassRef={"name": "gone"})
 

@@ -76,6 +76,10 @@ def _templates(document: Mapping[str, Any], default: str) -> Iterator[_Template]
         yield _Template(name, namespace, document, title)
     elif kind == "Job":
         yield _of_job(document, name, namespace, f"{title}: spec")
+    elif kind == "CronJob":
+        at = f"{title}: spec.jobTemplate"
+        template = _object(_object(document.get("spec"), f"{title}: spec").get("jobTemplate"), at)
+        yield _of_job(template, name, namespace, f"{at}.spec")
     elif kind in COPIES:
         spec = _object(document.get("spec"), f"{title}: spec")
         copies = _whole(spec, "replicas", 1, f"{title}: spec")
@@ -173,4 +177,4 @@ def _wrong(path: str, detail: str, reason: Reason = Reason.INVALID, value: str =
     return Invalid([FieldError(path, reason, detail, value)])
 
 
-_KINDS = frozenset({"Pod", "Job", "JobSet", "PersistentVolumeClaim", *COPIES})
+_KINDS = frozenset({"Pod", "Job", "CronJob", "JobSet", "PersistentVolumeClaim", *COPIES})

@@ -33,6 +33,7 @@ class PoolNote:
     observes: bool = False  # it reports what it would buy, and buys nothing
     stopped: str = ""  # why it buys nothing now; empty: it buys
     missing_replicas: int = 0  # machines of spec.replicas that it has no request for: bought before those for pods
+    replicas_problem: str = ""  # why some of them cannot be bought now; empty: all can
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class PlacedPod:
     pod: Pod
     where: str  # a Node; or a GPURequest with its namespace, if the machine is on its way
     coming: bool = False
+    replica: bool = False  # of a machine that spec.replicas buys: `where` names the pool
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,13 @@ class PodPlan:
     price_sources: Mapping[str, tuple[PriceSource, ...]] | None = None  # by class
     unseen: tuple[str, ...] = ()  # what this user could not see, and what is assumed instead
     ignored: tuple[str, ...] = ()  # annotations of pods that cannot be read
+    replicas: tuple[Order, ...] = ()  # machines of spec.replicas that are missing: bought first, not in `orders`
+
+    @property
+    def observed(self) -> tuple[Order, ...]:
+        """Of the orders, those of pools that only observe: they are not bought."""
+        observing = {each.key for each in self.pools if each.observes}
+        return tuple(each for each in self.orders if each.pool in observing)
 
     @property
     def all_served(self) -> bool:

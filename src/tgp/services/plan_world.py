@@ -240,11 +240,19 @@ async def world_of(sight: Sight, market: MarketService, question: PlanQuestion) 
         book = _with_owned(_together(book, known.book, now), record.value, now)
         usable.append(msgspec.structs.replace(record, value=without_regions(record.value, known.stored)))
     await _fill(stores.classes, usable)
+    waiting = sum(asks_for_gpus(pod) for pod in stores.pods.values())
     await _fill(stores.pods, _asked(stores.pods.values(), question, now))
     stores.market.book = book
     observation = _observer(sight).observe(now)
     shapes |= observation.world.shapes
     world = replace(observation.world, shapes=shapes, device_plugin_required=sight.plugins_seen)
+    if waiting and question.pods is not None and not question.with_waiting:
+        who = "1 pod waits" if waiting == 1 else f"{waiting} pods wait"
+        unseen.append(
+            f"{who} now: machines on their way are taken to be theirs, and have no room here; "
+            "--with-waiting plans for all of them"
+        )
+        world = replace(world, capacity=tuple(each for each in world.capacity if each.coming is None))
     return TerminalWorld(replace(sight, unseen=tuple(unseen)), replace(observation, world=world), sources)
 
 

@@ -9,17 +9,16 @@ import msgspec
 
 from tgp.adapters.kube.connect import Connection
 from tgp.adapters.kube.store import Store
-from tgp.core.inventory.limits import Reservation
-from tgp.core.model.gpus import resource_name
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.placement import Affinity, NodeTerm
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import ObjectRecord, uid_text
-from tgp.core.pools.capacity import living
-from tgp.core.pools.orders import anchor_of, most_microusd
+from tgp.core.pools.capacity import coming_capacity, living
+from tgp.core.pools.limits import after_orders
+from tgp.core.pools.orders import AnchoredOrder, anchor_of, free_names, manifest_of, record_of
 from tgp.core.pools.planner.plan import plan
 from tgp.core.pools.planner.world import NO_POOL, Order, Plan, PlanInput, PlannedPool, Unserved
-from tgp.core.pools.replicas import missing_slots
+from tgp.core.pools.replicas import missing_slots, world_of_slots
 from tgp.ports.cluster import NotFound
 from tgp.services.cluster_reads import ClusterReads
 from tgp.services.plan_documents import (
@@ -54,6 +53,16 @@ class _Combined:
     @property
     def cost(self) -> int:
         return sum(order.hourly_microusd for order in self.orders)
+
+
+@dataclass(frozen=True, slots=True)
+class _Replicas:
+    """Machines that pools with `replicas` miss, and the world once they are ordered."""
+
+    world: PlanInput
+    orders: tuple[Order, ...]
+    machines: Mapping[str, ObjectKey]  # the pool, by name of the capacity
+    problems: Mapping[ObjectKey, str]  # by pool: why some cannot be bought
 
 
 class PlanService:
@@ -113,15 +122,20 @@ class PlanService:
 
 def plan_of(world: TerminalWorld, question: PlanQuestion) -> PodPlan:
     observation, sight = world.observation, world.sight
-    made = _combined(observation.world, observation.observing)
-    coming = {each.name for each in observation.world.capacity if each.coming is not None}
-    by_uid = {uid_text(pod.uid): pod for pod in observation.world.pods}
-    placed = [PlacedPod(by_uid[uid], where, where in coming) for uid, where in made.placed.items()]
+    replicas = _replicas(world)
+    given = replicas.world
+    made = _combined(given, observation.observing)
+    coming = {each.name: each.coming for each in given.capacity if each.coming is not None}
+    by_uid = {uid_text(pod.uid): pod for pod in given.pods}
+    placed = [
+        PlacedPod(by_uid[uid], str(replicas.machines.get(where, where)), where in coming, where in replicas.machines)
+        for uid, where in made.placed.items()
+    ]
     skipped = tuple(_not_planned(world, question))
     return PodPlan(
         sight.now,
-        len(observation.world.pods),
-        tuple(_pool_notes(world)),
+        len(given.pods),
+        tuple(_pool_notes(world, replicas.problems)),
         made.orders,
         tuple(sorted(placed, key=lambda each: each.pod.key)),
         (*observation.demand.refused, *made.unserved),
@@ -129,13 +143,45 @@ def plan_of(world: TerminalWorld, question: PlanQuestion) -> PodPlan:
         made.cost,
         made.bound,
         made.gap,
-        tuple(_limit_effects(observation.world, observation.observing, made.orders)),
-        _preference(observation.world, observation.observing, made),
+        tuple(_limit_effects(observation.world, observation.observing, (*replicas.orders, *made.orders))),
+        _preference(given, observation.observing, made),
         str(sight.hold) if sight.hold is not None else "",
         world.price_sources,
         sight.unseen,
         tuple(f"pod {each.pod.key}: {each.message}" for each in observation.demand.ignored),
+        replicas.orders,
     )
+
+
+def _replicas(world: TerminalWorld) -> _Replicas:
+    """As the operator does it: machines of `replicas` first, pool by pool; pods are planned for with their room."""
+    given, orders = world.observation.world, list[Order]()
+    machines, problems = dict[str, ObjectKey](), dict[ObjectKey, str]()
+    pools = {each.key: each.pool for each in given.pools}
+    taken = _taken(world)
+    for planned in given.pools:
+        record = world.sight.stores.pools.get(planned.key)
+        slots = tuple(missing_slots(record, taken)) if record is not None else ()
+        if record is None or not slots:
+            continue
+        made = plan(world_of_slots(given, planned, slots))
+        rooms = []
+        for order in made.orders:
+            anchor = str(order.pods[0].uid)
+            key = next(free_names(record, anchor, taken=lambda _: False))
+            request = record_of(manifest_of(key, AnchoredOrder(order, anchor), record, planned.class_name, ""), record)
+            rooms.append(coming_capacity(request, order.offer, planned.pool, shapes=given.shapes))
+            machines[str(key)] = planned.key
+        orders += made.orders
+        if made.unserved:
+            problems[planned.key] = f"{len(made.unserved)} of them cannot be bought: {made.unserved[0].message}"
+        limits = after_orders(given.limits, made.orders, pools)
+        given = replace(given, capacity=(*given.capacity, *rooms), limits=limits)
+    return _Replicas(given, tuple(orders), machines, problems)
+
+
+def _taken(world: TerminalWorld) -> set[str]:
+    return {anchor_of(record) for record in world.sight.stores.requests.values() if living(record)}
 
 
 def _combined(world: PlanInput, observing: tuple[PlannedPool, ...]) -> _Combined:
@@ -146,7 +192,8 @@ def _combined(world: PlanInput, observing: tuple[PlannedPool, ...]) -> _Combined
     left = tuple(each.pod for each in first.unserved)
     if not left:
         return _Combined(first.orders, first.placed, (), first.bound, first.gap)
-    second = plan(replace(world, pods=left, pools=observing))
+    rooms = after_orders(world.limits, first.orders, {each.key: each.pool for each in world.pools})
+    second = plan(replace(world, pods=left, pools=observing, limits=rooms))
     reasons = {uid_text(each.pod.uid): each for each in first.unserved}
     unserved = tuple(_with_reasons(each, reasons[uid_text(each.pod.uid)]) for each in second.unserved)
     whole = second if not first.orders else Plan()  # a bound of both together is not known
@@ -161,16 +208,17 @@ def _with_reasons(second: Unserved, first: Unserved) -> Unserved:
     return Unserved(second.pod, (*told, *second.reasons))
 
 
-def _pool_notes(world: TerminalWorld) -> Iterator[PoolNote]:
+def _pool_notes(world: TerminalWorld, problems: Mapping[ObjectKey, str]) -> Iterator[PoolNote]:
     observation = world.observation
     planned = {each.key: each for each in (*observation.world.pools, *observation.observing)}
     observing = {each.key for each in observation.observing}
-    taken = {anchor_of(record) for record in world.sight.stores.requests.values() if living(record)}
+    taken = _taken(world)
     for record in sorted(world.sight.stores.pools.values(), key=lambda each: each.key):
         known = planned.get(record.key)
         if known is not None:
             missing = sum(1 for _ in missing_slots(record, taken))
-            yield PoolNote(record.key, known.class_name, record.key in observing, known.stopped, missing)
+            problem = problems.get(record.key, "")
+            yield PoolNote(record.key, known.class_name, record.key in observing, known.stopped, missing, problem)
             continue
         name = record.value.spec.node_class_ref.name if record.value is not None else ""
         yield PoolNote(record.key, name, stopped=_why_left_out(deleting=record.deleting, class_name=name))
@@ -203,18 +251,9 @@ def _limit_effects(
     world: PlanInput, observing: tuple[PlannedPool, ...], orders: Iterable[Order]
 ) -> Iterator[LimitEffect]:
     pools = {each.key: each.pool for each in (*world.pools, *observing)}
-    made = tuple(orders)
-    for room in world.limits:
-        counted = [each for each in made if each.pool in room.pools]
-        taken = [_reservation(each, most_microusd(each, pools[each.pool])).takes(room.resource) for each in counted]
-        if any(taken):
-            yield LimitEffect(room.name, room.resource, room.left, room.left - sum(each or 0 for each in taken))
-
-
-def _reservation(order: Order, most: int) -> Reservation:
-    """Until a machine is billed, limits count the most that its request may pay."""
-    offer = order.offer
-    return Reservation("", most, offer.gpu_count, resource_name(offer.gpu), offer.vcpus, offer.memory_gib)
+    for before, after in zip(world.limits, after_orders(world.limits, orders, pools), strict=True):
+        if after.left != before.left:
+            yield LimitEffect(before.name, before.resource, before.left, after.left)
 
 
 def _preference(world: PlanInput, observing: tuple[PlannedPool, ...], made: _Combined) -> PreferenceCost | None:

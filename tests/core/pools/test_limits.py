@@ -3,12 +3,14 @@
 import msgspec
 import pytest
 
-from tests.core.pools.builders import GPU, a_request, an_offer
+from tests.core.pools.builders import GPU, a_pod, a_request, an_offer, an_order
+from tgp.api.common import NodeClassRef
 from tgp.api.nodeclass import ClassLimits
-from tgp.api.nodepool import PoolLimits
+from tgp.api.nodepool import GPUNodePool, GPUNodePoolSpec, PoolLimits
 from tgp.core.inventory.limits import Reservation, usage_of
 from tgp.core.model.object_key import ObjectKey
-from tgp.core.pools.limits import expected_reservation, limit_rooms
+from tgp.core.pools.limits import after_orders, expected_reservation, limit_rooms
+from tgp.core.pools.planner.world import LimitRoom
 
 POOL = ObjectKey("default", "train")
 HELD = usage_of((Reservation("a", 400_000, 1, GPU, 4, 16), Reservation("b", 600_000, 2, GPU, 8, 32)))
@@ -46,3 +48,15 @@ def test_a_request_that_has_reserved_nothing_counts_at_its_ceiling(spec, price):
     request = a_request(spec=spec).value
 
     assert expected_reservation("a", request, an_offer()) == Reservation("a", price, 1, GPU, 4, 16)
+
+
+def test_orders_leave_less_of_the_limits_that_count_them():
+    """At the most that their requests may pay: the planned price and 5 % more."""
+    order = an_order(a_pod("a"), offer=an_offer("x", 100_000))
+    pool = GPUNodePool(spec=GPUNodePoolSpec(node_class_ref=NodeClassRef(name="c")))
+    mine, other = frozenset({order.pool}), frozenset({ObjectKey("default", "other")})
+    rooms = (LimitRoom("a", "nodes", 3, mine), LimitRoom("b", "usd", 500_000, mine), LimitRoom("c", "nodes", 3, other))
+
+    found = after_orders(rooms, (order, order), {order.pool: pool})
+
+    assert [each.left for each in found] == [1, 290_000, 3]

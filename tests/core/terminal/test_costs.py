@@ -6,7 +6,9 @@ import msgspec
 from msgspec.structs import replace
 
 from tests.core.requests.an_observation import NOW, a_machine, ago, an_observation, over
+from tgp.api.common import NodeClassRef
 from tgp.api.nodeclass import GPUNodeClass, GPUNodeClassSpec, GPUNodeClassStatus, ProviderConfig
+from tgp.api.nodepool import GPUNodePool, GPUNodePoolSpec, GPUNodePoolStatus
 from tgp.app.view.costs import cost_row_of
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
@@ -41,6 +43,13 @@ def test_a_class_costs_what_its_status_says_and_nonsense_is_nothing():
 
     assert cost_row_of(a_class(hourly_cost="1.50", total_cost="20"), NOW) == CostRow(1_500_000, 20_000_000)
     assert cost_row_of(a_class(hourly_cost="plenty"), NOW) == CostRow(0, 0)
+
+
+def test_a_pool_costs_what_its_status_says():
+    spec = GPUNodePoolSpec(node_class_ref=NodeClassRef(name="c"))
+    pool = GPUNodePool(spec=spec, status=GPUNodePoolStatus(hourly_cost="1.50"))
+
+    assert cost_row_of(KubeObject(key=ObjectKey("ml", "p"), value=pool), NOW) == CostRow(1_500_000, 0)
 
 
 def test_what_cannot_be_read_has_no_purse():

@@ -60,7 +60,7 @@ def an_event(name: str, minutes: float, **rest) -> Event:
         "kind": "Pod",
         "about": ObjectKey("ml", "train"),
         "warning": True,
-        "reason": "FailedScheduling",
+        "reason": "BackOff",
         "message": "no",
     }
     return Event(key=ObjectKey("ml", name), last_at=NOW + timedelta(minutes=minutes), **{**made, **rest})
@@ -68,14 +68,15 @@ def an_event(name: str, minutes: float, **rest) -> Event:
 
 def test_a_pod_that_cannot_start_is_one_line_and_its_daily_life_none():
     events = [
-        an_event("c", 2, message="0/5 nodes are available: 4 Insufficient nvidia.com/gpu. no new claims to deallocate"),
+        an_event("c", 2, message="restarting failed container. see its log"),
         an_event("a", 1),
+        an_event(
+            "d", 4, reason="FailedScheduling", message="0/5 nodes are available"
+        ),  # it has a line as a waiting pod
         an_event("b", 3, warning=False, reason="Scheduled"),
     ]
 
-    assert [(one.reason, one.message) for one in newest(events)] == [
-        ("FailedScheduling", "0/5 nodes are available: 4 Insufficient nvidia.com/gpu")
-    ]
+    assert [(one.reason, one.message) for one in newest(events)] == [("BackOff", "restarting failed container")]
 
 
 def test_events_come_oldest_first_and_those_of_our_objects_stay_apart():

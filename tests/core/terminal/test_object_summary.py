@@ -2,12 +2,15 @@
 
 import json
 from datetime import timedelta
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.core.terminal.snapshots import NOW
+from tgp.api.nodepool import GPUNodePoolStatus, PlannedMachine, WouldHaveCost
 from tgp.api.resource import GPU_NODE_POOL, GPU_REQUEST
-from tgp.app.view.object_summary import ObjectObservation, object_row_of
+from tgp.app.view.object_summary import ObjectObservation, object_row_of, pool_message
 from tgp.core.model.object_key import ObjectKey
 
 KEY = ObjectKey("ml", "training")
@@ -96,3 +99,28 @@ def test_a_request_that_has_ended_is_over(phase, over):
 
 def test_an_object_on_its_way_out_says_so():
     assert seen({"conditions": [condition("Ready", "True")]}, deleting=True).state == "Deleting"
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        ({}, "no machine"),
+        ({"node_count": 1, "waiting_pods": 1}, "1 machine, 1 pod waits"),
+        ({"node_count": 3, "waiting_pods": 2}, "3 machines, 2 pods wait"),
+    ],
+)
+def test_a_pool_says_what_it_has_and_what_waits(status, message):
+    assert pool_message(GPUNodePoolStatus(**status), NOW, observes=False) == message
+
+
+def test_a_pool_that_observes_says_what_it_would_have():
+    ago = NOW - timedelta(minutes=6)
+    cost = WouldHaveCost(total_cost="3.00", hourly_cost="0.50", since=ago, at=ago)
+    row = PlannedMachine(provider="simulated", instance_type="t4.1", count=2)
+
+    def said(**status: Any) -> str:
+        return pool_message(GPUNodePoolStatus(**status), NOW, observes=True)
+
+    assert said(waiting_pods=1) == "would buy nothing, 1 pod waits"
+    assert said(would_buy=(row,), would_have_cost=cost) == "would buy 2 for $0.50/h, $3.05 so far"
+    assert said(would_have_cost=replace(cost, hourly_cost="0.00")) == "would buy nothing, $3.00 so far"

@@ -1,4 +1,5 @@
 import io
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -10,7 +11,7 @@ from tests.core.terminal.snapshots import NOW, a_machine, a_snapshot, an_event, 
 from tgp.interfaces.terminal.keys import Glance
 from tgp.interfaces.terminal.layout import FOOTER, HEADER, SECTIONS, share
 from tgp.interfaces.terminal.screen import TerminalScreen
-from tgp.interfaces.terminal.snapshot import CostRow, ScenarioLine, Snapshot
+from tgp.interfaces.terminal.snapshot import CostRow, PlanSummary, ScenarioLine, Snapshot, WaitingRow
 
 SMALLEST = HEADER + SECTIONS + FOOTER  # below it even the headings do not fit; Live cuts what is too much
 
@@ -26,6 +27,47 @@ def plain(snapshot: Snapshot, width: int = 120, height: int = 40, glance: Glance
     return drawn(snapshot, width, height, glance, color_system=None)
 
 
+def a_plan(**rest) -> PlanSummary:
+    return replace(PlanSummary(NOW - timedelta(seconds=30), "0.8%", 2, 1), **rest)
+
+
+def a_wait(name: str, reason: str = "", *, minutes: float = 5, ordered: bool = False) -> WaitingRow:
+    return WaitingRow(name, NOW - timedelta(minutes=minutes), reason, ordered)
+
+
+def test_the_plan_and_what_pods_cost_are_two_lines():
+    plan = a_plan(hourly_microusd=5_000_000, alone_microusd=9_000_000)
+    lines = plain(a_snapshot(plan=plan), width=80, height=24)
+
+    assert "Pools  plan 30s ago: 2 machines ordered, 1 not served, within 0.8% of the best" in lines
+    assert "  pods of pools cost $5.00/h; with one machine per pod they would cost $9.00/h" in lines
+    assert any(
+        "1 machine ordered, the cheapest possible" in line
+        for line in plain(a_snapshot(plan=a_plan(gap="0%", orders=1, unserved=0)))
+    )
+    assert not any("Pools" in line for line in plain(a_snapshot(plan=plan), height=SMALLEST + SECTIONS))
+
+
+def test_pods_that_wait_for_one_reason_are_one_line_and_those_without_a_machine_come_first():
+    limit = "ml/jobs: limits.resources is 8"
+    waiting = (
+        a_wait("ml/a", "Pool ml/jobs orders 1x T4", minutes=9, ordered=True),
+        a_wait("ml/b", limit, minutes=2),
+        a_wait("ml/c", limit, minutes=7),
+        a_wait("ml/d", minutes=1),
+    )
+    lines = plain(a_snapshot(plan=a_plan(), waiting=waiting))
+    told = [line.strip() for line in lines if line.startswith("  pod")]
+
+    assert told == [
+        f"pods ml/c and 1 more wait 7m  {limit}",
+        "pod ml/d waits 60s  no Event of a pool yet",
+        "pod ml/a waits 9m  Pool ml/jobs orders 1x T4",
+    ]
+    small = plain(a_snapshot(plan=a_plan(), waiting=waiting), height=SMALLEST + 2 * SECTIONS + 4)
+    assert any(line.startswith("Pools") and "pods wait" in line for line in small), "what has no line is counted"
+
+
 def test_the_screen_says_what_there_is_and_what_to_do_next():
     lines = plain(a_snapshot())
     text = "\n".join(lines)
@@ -35,7 +77,7 @@ def test_the_screen_says_what_there_is_and_what_to_do_next():
     assert "operator leads   reconciles 7" in text
     assert "pods: 3 running" in text
     assert "■□ 1/2" in text
-    assert lines[-1].startswith(" next: kubectl describe gpunodepool training -n ml")
+    assert lines[-1].startswith(" Ctrl-C ends   next: kubectl describe gpunodepool training -n ml")
 
 
 def test_what_an_object_costs_stands_beside_it_and_the_sum_on_top():
@@ -58,8 +100,10 @@ def test_what_an_object_costs_stands_beside_it_and_the_sum_on_top():
     held=st.sampled_from(["", "the invoice " * 20]),
     glance=st.sampled_from([None, Glance(filter="ml/pool-1", scroll=7), Glance(typing=True), Glance(help=True)]),
     scenario_lines=st.sampled_from([(), (ScenarioLine(NOW, "what the script did " * 20),)]),
+    waiting=st.integers(0, 9),
+    plan=st.sampled_from([None, a_plan(), a_plan(hourly_microusd=5_000_000, alone_microusd=9_000_000)]),
 )
-def test_nothing_ever_scrolls(*, width, height, counts, held, scenario_lines, glance):
+def test_nothing_ever_scrolls(*, width, height, counts, held, scenario_lines, glance, waiting, plan):
     """Whatever there is and however small the terminal: no line too many, none too long, and the hint is the last."""
     objects, machines, events, troubles = counts
     snapshot = a_snapshot(
@@ -69,6 +113,8 @@ def test_nothing_ever_scrolls(*, width, height, counts, held, scenario_lines, gl
         troubles=tuple(f"trouble {number} " * 20 for number in range(troubles)),
         held=held,
         scenario_lines=scenario_lines,
+        waiting=tuple(a_wait(f"ml/pod-{number}", f"for {number} reasons " * 20) for number in range(waiting)),
+        plan=plan,
     )
 
     lines = plain(snapshot, width, height, glance)
@@ -76,7 +122,7 @@ def test_nothing_ever_scrolls(*, width, height, counts, held, scenario_lines, gl
     assert len(lines) <= height
     assert any("PAUSED" in line for line in lines) == bool(held)
     assert max(len(line) for line in lines) <= width
-    assert lines[-1].lstrip().startswith("next:")
+    assert lines[-1].lstrip().startswith(("next:", "Ctrl-C ends", "q ends"))
 
 
 @given(height=st.integers(SMALLEST, 200), objects=st.integers(0, 90), events=st.integers(0, 200))
@@ -199,5 +245,5 @@ def test_the_objects_scroll_and_stop_at_the_end():
 
 
 def test_without_keys_only_ctrl_c_is_promised():
-    assert plain(a_snapshot())[-1].endswith("Ctrl-C ends")
-    assert plain(a_snapshot(), glance=Glance())[-1].endswith("q ends, ? shows keys")
+    assert plain(a_snapshot())[-1].startswith(" Ctrl-C ends ")
+    assert plain(a_snapshot(), glance=Glance())[-1].startswith(" q ends, ? shows keys ")

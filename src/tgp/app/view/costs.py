@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Any
 
 from tgp.api.nodeclass import GPUNodeClass
+from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
 from tgp.core.model.attempts import attempts_of, copied, open_attempt
 from tgp.core.model.costs import class_spent, hourly_of, read_amount, spent_by
@@ -21,5 +22,7 @@ def cost_row_of(record: KubeObject[Any], now: datetime) -> CostRow | None:
             return CostRow(hourly, spent_by(status, now), status.termination_scheduled_at if hourly else None)
         case GPUNodeClass(status=status):
             return CostRow(read_amount(status.hourly_cost) or 0, class_spent(status, now))
+        case GPUNodePool(status=status):
+            return CostRow(read_amount(status.hourly_cost) or 0, 0)
         case _:
             return None

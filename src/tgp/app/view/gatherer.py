@@ -15,11 +15,11 @@ from tgp.adapters.kube.records.projection import Projection
 from tgp.adapters.kube.reflector import Reflector, State
 from tgp.adapters.kube.store import Store
 from tgp.api.kinds import OUR_KINDS, Kind
-from tgp.api.nodepool import LastPlan
+from tgp.api.nodepool import GPUNodePool, LastPlan
 from tgp.api.resource import GPU_NODE_POOL, GPU_REQUEST, NODE, POD, Resource
 from tgp.app.program import program
 from tgp.app.view.costs import cost_row_of
-from tgp.app.view.object_summary import ObjectObservation, object_row_of
+from tgp.app.view.object_summary import OBSERVING, ObjectObservation, object_row_of, pool_message
 from tgp.app.view.pod_counts import PodCounts, gpus
 from tgp.core.model.costs import read_amount
 from tgp.core.model.event import Event
@@ -53,7 +53,9 @@ NOTES = (  # labels that describe a machine; the first one present is shown
     "node.kubernetes.io/instance-type",
 )
 ANSWERED = frozenset({State.FORBIDDEN, State.NOT_SERVED})
-NOT_TRIGGERED = "NotTriggerScaleUp"  # the reason of Events that tell why no machine is bought for a pod
+# Reasons of Events that tell which machine is bought for a pod, and why none is.
+TRIGGERED, NOT_TRIGGERED = "TriggeredScaleUp", "NotTriggerScaleUp"
+UNSCHEDULED = "FailedScheduling"  # told of pods that wait, which have lines of their own
 POOL_LABEL = "tgp.io/nodepool"
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 
@@ -159,11 +161,13 @@ class Gatherer:
 
     def _waiting(self) -> tuple[WaitingRow, ...]:
         """Pods that wait for a GPU, each with what its last Event says about pools."""
-        reasons = self._newest.reasons()
-        rows = [
-            WaitingRow(str(key), pod.created_at or _LONG_AGO, reasons.get(key, ""))
-            for key, pod in self._pod_counts.waiting.items()
-        ]
+        told = self._newest.told_of_pools()
+        rows = []
+        for key, pod in self._pod_counts.waiting.items():
+            event = told.get(key)
+            ordered = event is not None and event.reason == TRIGGERED
+            reason = "" if event is None else event.message.partition("; ")[0] if ordered else event.message
+            rows.append(WaitingRow(str(key), pod.created_at or _LONG_AGO, reason, ordered))
         return tuple(sorted(rows, key=lambda row: (row.since, row.name)))
 
     def _plan(self, prices: Mapping[tuple[str, int], int]) -> PlanSummary | None:
@@ -189,6 +193,9 @@ class Gatherer:
             model = node.labels.get("tgp.io/gpu-type", "")
             for pod in there.values():
                 least = gpus(pod.requests)
+                if least >= gpus(node.allocatable):  # it has the machine for itself
+                    alone += price
+                    continue
                 fitting = (cost for (gpu, count), cost in prices.items() if gpu == model and count >= least)
                 alone += min(fitting, default=price)
         return paid, alone
@@ -214,7 +221,10 @@ class Gatherer:
         for reflector in self._ours:
             resource = reflector.store.resource
             for record in reflector.store.values():
-                found.append(replace(object_row_of(_observation(resource, record), now), cost=cost_row_of(record, now)))
+                row = replace(object_row_of(_observation(resource, record), now), cost=cost_row_of(record, now))
+                if isinstance(record.value, GPUNodePool) and row.good:
+                    row = replace(row, message=pool_message(record.value.status, now, observes=row.state == OBSERVING))
+                found.append(row)
         return tuple(sorted(found, key=_problems_first))
 
     def _machines(self) -> tuple[NodeRow, ...]:
@@ -245,7 +255,7 @@ class _Newest:
         self._store = store
         self._stale = True
         self._held: list[EventRow] = []
-        self._reasons: dict[ObjectKey, str] = {}
+        self._told: dict[ObjectKey, Event] = {}
         store.subscribe(self._changed)
 
     def _changed(self, _old: Event | None, _new: Event | None) -> None:
@@ -255,18 +265,19 @@ class _Newest:
         self._refresh()
         return self._held
 
-    def reasons(self) -> Mapping[ObjectKey, str]:
-        """By pod: why no machine is bought for it, as its last Event tells."""
+    def told_of_pools(self) -> Mapping[ObjectKey, Event]:
+        """By pod: the last Event that tells which machine is bought for it, or why none is."""
         self._refresh()
-        return self._reasons
+        return self._told
 
     def _refresh(self) -> None:
         if not self._stale:
             return
         self._held = newest(self._store.values())
-        told = [event for event in self._store.values() if event.kind == POD.kind and event.reason == NOT_TRIGGERED]
+        reasons = (TRIGGERED, NOT_TRIGGERED)
+        told = [event for event in self._store.values() if event.kind == POD.kind and event.reason in reasons]
         told.sort(key=lambda event: (event.at or _LONG_AGO, event.resource_version))
-        self._reasons = {event.about: event.message for event in told}
+        self._told = {event.about: event for event in told}
         self._stale = False
 
 
@@ -275,7 +286,7 @@ def newest(events: Iterable[Event]) -> list[EventRow]:
     found: dict[tuple[object, ...], tuple[datetime, Event]] = {}
     for event in sorted(events, key=lambda one: (one.at or _LONG_AGO, one.resource_version, one.key)):
         if event.kind == "Pod":
-            if not event.warning:
+            if not event.warning or event.reason == UNSCHEDULED:
                 continue
             mark: tuple[object, ...] = (event.about, event.reason)
         else:
@@ -301,14 +312,15 @@ def _observation(resource: Resource, record: KubeObject[Any]) -> ObjectObservati
     return ObjectObservation(resource, record.key, record.created_at, record.deleting, record.status_document)
 
 
-_KIND_ORDER = {kind.resource.kind: place for place, kind in enumerate(OUR_KINDS)}
+_KIND_ORDER = (GPU_NODE_POOL.kind, GPU_REQUEST.kind)  # then the others
 _GOOD_ORDER = {False: 0, None: 1, True: 2}
 
 
-def _problems_first(row: ObjectRow) -> tuple[int, int, int, str]:
-    """Then requests; finished objects are last."""
+def _problems_first(row: ObjectRow) -> tuple[int, int, str, str]:
+    """Then pools and their machines; finished objects are last."""
     good = len(_GOOD_ORDER) if row.over and row.good else _GOOD_ORDER[row.good]
-    return good, row.kind != GPU_REQUEST.kind, _KIND_ORDER[row.kind], row.name
+    place = _KIND_ORDER.index(row.kind) if row.kind in _KIND_ORDER else len(_KIND_ORDER)
+    return good, place, row.kind, row.name
 
 
 def _note(node: Node) -> str:

@@ -7,14 +7,25 @@ from contextlib import contextmanager
 from typing import get_args
 
 from tgp.adapters.telemetry.logs import PLAIN, ROOT
-from tgp.core.model.facts import ConditionChanged, JoinApproved, JoinApprovedByOthers, JoinDenied, MachineFact
+from tgp.core.model.facts import (
+    ConditionChanged,
+    JoinApproved,
+    JoinApprovedByOthers,
+    JoinDenied,
+    MachineFact,
+    PlanMade,
+    ScaleUpNotTriggered,
+    ScaleUpTriggered,
+)
 from tgp.interfaces.terminal.snapshot import EventRow, label
 from tgp.ports.clock import Clock
 
 KEPT = 200  # lines; more than any screen shows
-ROUTINE = frozenset({"reconcile deferred"})  # a write that conflicted with another client is repeated; not worth a line
+# Not worth a line: a write that conflicted with another client and is repeated; plans, of which the last is shown.
+ROUTINE = frozenset({"reconcile deferred", PlanMade.__name__})
 JOINS = (JoinApproved, JoinDenied, JoinApprovedByOthers)
-SHOWN_AS_EVENTS = frozenset(fact.__name__ for fact in (*get_args(MachineFact), *JOINS))
+PURCHASES = (ScaleUpTriggered, ScaleUpNotTriggered)
+SHOWN_AS_EVENTS = frozenset(fact.__name__ for fact in (*get_args(MachineFact), *JOINS, *PURCHASES))
 RESOURCES = {
     "gpunodeclass": "GPUNodeClass",
     "gpunodepool": "GPUNodePool",

@@ -5,12 +5,17 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from tgp.api.nodepool import GPUNodePoolStatus
 from tgp.api.resource import Resource
+from tgp.core.model.costs import read_amount
+from tgp.core.model.money import rounded
 from tgp.core.model.object_key import ObjectKey
+from tgp.core.pools.status import would_have_paid
 from tgp.interfaces.terminal.snapshot import ObjectRow
 
 IN_THE_WAY = ("Unsatisfiable", "Restored", "Degraded", "QuotaExceeded")  # a problem when True, whatever Ready is
 ENDED_BADLY = frozenset({"Failed"})
+OBSERVING = "Observing"  # of a pool that buys nothing: a condition, and its state
 OVER = frozenset({"Finished", "Failed"})
 WAITING = frozenset({"Pending"})  # for an offer: neither good nor bad, and without cost
 STUCK_AFTER = timedelta(minutes=10)  # a request that has waited this long needs attention
@@ -75,6 +80,26 @@ def object_row_of(observation: ObjectObservation, now: datetime) -> ObjectRow:
     )
 
 
+def pool_message(status: GPUNodePoolStatus, now: datetime, *, observes: bool) -> str:
+    """What a pool has, and what waits for it; of one that observes, what it would have."""
+    waiting = f", {_pods(status.waiting_pods)}" if status.waiting_pods else ""
+    if not observes:
+        return f"{_machines(status.node_count)}{waiting}"
+    cost, count = status.would_have_cost, sum(machine.count for machine in status.would_buy)
+    if cost is None:
+        return f"would buy nothing{waiting}"
+    buys = f"{count} for {rounded(read_amount(cost.hourly_cost) or 0)}/h" if count else "nothing"
+    return f"would buy {buys}, {rounded(would_have_paid(cost, now))} so far{waiting}"
+
+
+def _machines(count: int) -> str:
+    return "no machine" if not count else "1 machine" if count == 1 else f"{count} machines"
+
+
+def _pods(count: int) -> str:
+    return "1 pod waits" if count == 1 else f"{count} pods wait"
+
+
 def _assess(status: _Status, conditions: dict[str, _Condition]) -> tuple[str, bool | None, _Condition | None]:
     ready = conditions.get("Ready")
     for name in IN_THE_WAY:
@@ -87,8 +112,8 @@ def _assess(status: _Status, conditions: dict[str, _Condition]) -> tuple[str, bo
         return "", None, None
     match ready.status:
         case "True":
-            observing = conditions.get("Observing")
-            return ("Observing" if observing is not None and observing.status == "True" else "Ready"), True, ready
+            observing = conditions.get(OBSERVING)
+            return (OBSERVING if observing is not None and observing.status == "True" else "Ready"), True, ready
         case "False":
             return "NotReady", False, ready
         case _:

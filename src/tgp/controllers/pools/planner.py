@@ -37,6 +37,7 @@ from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
 from tgp.core.pools.capacity import living, on_its_way
 from tgp.core.pools.demand import asks_for_gpus
+from tgp.core.pools.limits import after_orders
 from tgp.core.pools.nodepool import SOON_KNOWN
 from tgp.core.pools.orders import (
     AnchoredOrder,
@@ -401,7 +402,9 @@ class PoolPlanner:
             return Plan()
         served = {uid_text(pod.uid) for order in plan.orders for pod in order.pods} | set(plan.placed)
         left = tuple(pod for pod in seen.world.pods if uid_text(pod.uid) not in served)
-        return await self._planned(replace(seen.world, pods=left, pools=seen.observing), observing=True)
+        rooms = after_orders(seen.world.limits, plan.orders, {each.key: each.pool for each in seen.world.pools})
+        world = replace(seen.world, pods=left, pools=seen.observing, limits=rooms)
+        return await self._planned(world, observing=True)
 
     def _report(
         self, seen: PlanObservation, plan: Plan, ordered: Iterable[AnchoredOrder], observed: Plan, now: datetime

@@ -77,9 +77,15 @@ def would_have_cost(before: WouldHaveCost | None, hourly: int, now: datetime) ->
     paid = read_amount(before.hourly_cost) or 0
     if paid == hourly and (not hourly or now < before.at + COUNTED_EVERY):
         return before
-    counted = max(min(now - before.at, LONGEST_COUNTED), timedelta())
-    total = (read_amount(before.total_cost) or 0) + int(paid * counted.total_seconds() / 3600)
-    return WouldHaveCost(total_cost=usd(total), hourly_cost=usd(hourly), since=before.since, at=now)
+    total = usd(would_have_paid(before, now))
+    return WouldHaveCost(total_cost=total, hourly_cost=usd(hourly), since=before.since, at=now)
+
+
+def would_have_paid(cost: WouldHaveCost, now: datetime) -> int:
+    """Micro-dollars up to now."""
+    counted = max(min(now - cost.at, LONGEST_COUNTED), timedelta())
+    more = int((read_amount(cost.hourly_cost) or 0) * counted.total_seconds() / 3600)
+    return (read_amount(cost.total_cost) or 0) + more
 
 
 def would_have_cost_parts(counted: WouldHaveCost | None) -> dict[str, Any] | None:

@@ -93,6 +93,7 @@ def _read(text: str, filename: str, namespace: str) -> ManifestPods:
     if not found.pods:
         skipped = f" (found: {', '.join(found.skipped)})" if found.skipped else ""
         raise click.UsageError(
-            f"{filename} makes no pods{skipped}; Pod, Job, JobSet, Deployment, StatefulSet and ReplicaSet are read."
+            f"{filename} makes no pods{skipped}; "
+            "Pod, Job, CronJob, JobSet, Deployment, StatefulSet and ReplicaSet are read."
         )
     return found

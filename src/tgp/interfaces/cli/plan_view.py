@@ -1,5 +1,6 @@
 """A plan for pods on one screen: machines, price, limits, and the pods that are not served, with reasons."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from tgp.core.model.offer import UNKNOWN_REGION
 from tgp.core.model.pod import Pod
 from tgp.core.pools.planner.world import Order, PoolReason, Unserved
 from tgp.interfaces.cli.next_step import next_lines
-from tgp.interfaces.cli.output import TableColumn, document, dollar_cells, table, usd, wrapped
+from tgp.interfaces.cli.output import TableColumn, document, dollar_cells, fits, table, usd, wrapped
 from tgp.interfaces.cli.rent_view import machine as machine_words
 from tgp.interfaces.cli.rent_view import prices_words
 from tgp.interfaces.terminal.snapshot import plain
@@ -22,6 +23,9 @@ from tgp.services.plan_documents import LimitEffect, PlacedPod, PodPlan, PoolNot
 
 LABEL = 12  # columns of a line's first word
 PODS_SHOWN = 3  # names in one place; the rest is counted
+COMPARED_SHOWN = 4  # machines, each with the next cheaper one
+LEFT_OUT_FIRST = ("TYPE", "REGION", "PROVIDER", "KIND")  # columns, where a terminal is narrow
+PLACES_SHOWN = 6  # Nodes with room
 UNSERVED_SHOWN = 8  # groups of pods with the same reasons
 PROVEN_BELOW = 0.001  # a gap that is as good as none
 GIB = 1 << 30
@@ -46,7 +50,8 @@ def rows_of(made: PodPlan, manifest: ManifestPods | None, hours: float | None) -
     if made.orders:
         yield "costs", cost_words(made, hours)
         yield "best price", proof_words(made)
-        yield from labelled("why these", dict.fromkeys(_compared(each) for each in made.orders if each.compared))
+        yield from labelled("why these", _comparisons(made.orders))
+    yield from labelled("replicas", _replica_words(made))
     yield from labelled("has room", _room_words(made.placed))
     yield from labelled("limit", (_limit_words(each) for each in made.limits))
     if words := preference_words(made):
@@ -55,16 +60,21 @@ def rows_of(made: PodPlan, manifest: ManifestPods | None, hours: float | None) -
     yield from labelled("stopped by", _stops(made))
     yield from labelled("note", (*_notes(made, manifest), *made.ignored))
     yield from labelled("not seen", made.unseen)
-    for name, sources in sorted((made.price_sources or {}).items()):
-        if sources:
-            yield "prices", f"class {name}: {prices_words(sources, made.now)}"
+    taking_part = {each.class_name for each in made.pools if not each.stopped} or {
+        each.class_name for each in made.pools
+    }
+    priced = sorted(item for item in (made.price_sources or {}).items() if item[0] in taking_part)
+    yield from labelled("prices", (f"class {name}: {prices_words(each, made.now)}" for name, each in priced if each))
 
 
 def cost_words(made: PodPlan, hours: float | None) -> str:
-    words = f"{dollars(made.cost_microusd)} an hour"
+    """What is bought; if nothing is, what pools that only observe would buy."""
+    apart = made.observed if len(made.observed) < len(made.orders) else ()
+    cost = made.cost_microusd - _cost(apart)
+    words = f"{dollars(cost)} an hour"
     if hours is not None:
-        words += f"; {about(int(made.cost_microusd * hours))} for {hours:g} hours"
-    return words
+        words += f"; {about(int(cost * hours))} for {hours:g} {'hour' if hours == 1 else 'hours'}"
+    return f"{words} (pools that only observe: {dollars(_cost(apart))} an hour more)" if apart else words
 
 
 def proof_words(made: PodPlan) -> str:
@@ -113,7 +123,13 @@ def as_document(made: PodPlan, manifest: ManifestPods | None, hours: float | Non
         bestPossibleUsdPerHour=usd(made.bound_microusd) if made.gap is not None else None,
         gap=made.gap,
         machines=[order_item(each) for each in made.orders],
-        placed=[{"pod": pod_item(each.pod), "where": each.where, "onItsWay": each.coming} for each in made.placed],
+        observedUsdPerHour=usd(_cost(made.observed)),
+        replicaMachines=[{**order_item(each), "pods": []} for each in made.replicas],
+        replicaUsdPerHour=usd(_cost(made.replicas)),
+        placed=[
+            {"pod": pod_item(each.pod), "where": each.where, "onItsWay": each.coming, "replica": each.replica}
+            for each in made.placed
+        ],
         limits=[
             {"name": each.name, "resource": each.resource, "leftBefore": each.before, "leftAfter": each.after}
             for each in made.limits
@@ -152,39 +168,84 @@ def as_document(made: PodPlan, manifest: ManifestPods | None, hours: float | Non
 
 
 def _headline(made: PodPlan, manifest: ManifestPods | None, width: int) -> list[Text]:
-    subject = (
-        f"{counted(made.pods, 'pod')} {'that waits' if made.pods == 1 else 'that wait'}"
-        if manifest is None
-        else counted(made.pods, "pod")
-    )
-    if not made.pods and not made.unserved and not made.not_planned:
-        return wrapped("no pod waits for a GPU: nothing would be bought", width, style="bold")
-    machines = counted(len(made.orders), "machine")
-    parts = [f"would buy {machines} for {dollars(made.cost_microusd)} an hour" if made.orders else "would buy nothing"]
+    missing = len(made.unserved) + len(made.not_planned)
+    parts = [*_bought(made)]
     if made.placed:
         parts.append(f"{counted(len(made.placed), 'pod')} {'finds' if len(made.placed) == 1 else 'find'} room already")
-    missing = len(made.unserved) + len(made.not_planned)
     if missing:
         parts.append(f"{counted(missing, 'pod')} {'is' if missing == 1 else 'are'} not served")
-    return wrapped(f"{subject}: {'; '.join(parts)}", width, style="yellow" if missing else "bold green")
+    if made.replicas:
+        more = f"{counted(len(made.replicas), 'machine')} for {dollars(_cost(made.replicas))} an hour"
+        parts.append(f"would buy {more} for spec.replicas")
+    style = "yellow" if missing else "bold green"
+    count = made.pods + len(made.not_planned) if manifest is not None else made.pods
+    if not count and not missing:
+        nothing = "no pod waits for a GPU"
+        return wrapped("; ".join([nothing, *parts[1:]]) if parts[1:] else f"{nothing}: nothing would be bought", width)
+    waits = "" if manifest is not None else " that waits" if count == 1 else " that wait"
+    return wrapped(f"{counted(count, 'pod')}{waits}: {'; '.join(parts)}", width, style=style)
+
+
+def _bought(made: PodPlan) -> Iterator[str]:
+    """What is bought, and what pools that only observe would buy."""
+    bought = len(made.orders) - len(made.observed)
+    if not made.orders:
+        yield "would buy nothing"
+    elif not bought:
+        pools = ", ".join(dict.fromkeys(str(each.pool) for each in made.observed))
+        words = f"would buy {counted(len(made.orders), 'machine')} for {dollars(made.cost_microusd)} an hour"
+        yield f"{words} if {pools} did not only observe"
+    else:
+        cost = dollars(made.cost_microusd - _cost(made.observed))
+        yield f"would buy {counted(bought, 'machine')} for {cost} an hour"
+        if made.observed:
+            yield f"pools that only observe would buy {len(made.observed)} more for {dollars(_cost(made.observed))}"
+
+
+def _cost(orders: Iterable[Order]) -> int:
+    return sum(each.hourly_microusd for each in orders)
+
+
+def _comparisons(orders: Iterable[Order]) -> Iterator[str]:
+    lines = list(dict.fromkeys(_compared(each) for each in orders if each.compared))
+    yield from lines[:COMPARED_SHOWN]
+    if more := len(lines) - len(lines[:COMPARED_SHOWN]):
+        yield f"{more} more; see -o json"
+
+
+def _replica_words(made: PodPlan) -> Iterator[str]:
+    for pool in made.pools:
+        orders = [each for each in made.replicas if each.pool == pool.key]
+        if orders:
+            kinds = Counter(machine_words(each.offer) for each in orders)
+            words = ", ".join(f"{count} times {kind}" if count > 1 else kind for kind, count in kinds.items())
+            yield f"pool {pool.key} buys first: {words} (spec.replicas)"
+        if pool.replicas_problem:
+            yield f"pool {pool.key} misses {counted(pool.missing_replicas, 'machine')}; {pool.replicas_problem}"
 
 
 def _machines(orders: Sequence[Order], width: int) -> list[Text]:
-    """Equal machines of a pool are one row."""
+    """Equal machines of a pool are one row. In a narrow terminal the price and the pods come before the type."""
     groups = _grouped(orders)
     prices = dollar_cells([same[0].hourly_microusd for same in groups])
-    columns = [
-        TableColumn("N", tuple((str(len(same)), "") for same in groups), right=True),
-        TableColumn("POOL", tuple((str(same[0].pool), "") for same in groups)),
-        TableColumn("PROVIDER", tuple((same[0].offer.provider, "") for same in groups)),
-        TableColumn("TYPE", tuple((same[0].offer.instance_type, "") for same in groups), longest=28),
-        TableColumn("GPU", tuple((f"{same[0].offer.gpu_count}x {same[0].offer.gpu}", "bold") for same in groups)),
-        TableColumn("REGION", tuple((_region(same[0]), "") for same in groups)),
-        TableColumn("KIND", tuple(("spot" if same[0].offer.spot else "on-demand", "") for same in groups)),
-        TableColumn("$/H EACH", prices, right=True),
-        TableColumn("PODS", tuple((pod_names([pod for each in same for pod in each.pods]), "") for same in groups)),
-    ]
-    return table(columns, width)
+    columns = {
+        "N": TableColumn("N", tuple((str(len(same)), "") for same in groups), right=True),
+        "POOL": TableColumn("POOL", tuple((str(same[0].pool), "") for same in groups)),
+        "PROVIDER": TableColumn("PROVIDER", tuple((same[0].offer.provider, "") for same in groups)),
+        "TYPE": TableColumn("TYPE", tuple((same[0].offer.instance_type, "") for same in groups), longest=28),
+        "GPU": TableColumn(
+            "GPU", tuple((f"{same[0].offer.gpu_count}x {same[0].offer.gpu}", "bold") for same in groups)
+        ),
+        "REGION": TableColumn("REGION", tuple((_region(same[0]), "") for same in groups)),
+        "KIND": TableColumn("KIND", tuple(("spot" if same[0].offer.spot else "on-demand", "") for same in groups)),
+        "$/H EACH": TableColumn("$/H EACH", prices, right=True),
+        "PODS": TableColumn("PODS", tuple((pod_names([p for one in same for p in one.pods]), "") for same in groups)),
+    }
+    for head in LEFT_OUT_FIRST:
+        if fits(tuple(columns.values()), width):
+            break
+        del columns[head]
+    return table(tuple(columns.values()), width)
 
 
 def _grouped(orders: Iterable[Order]) -> list[list[Order]]:
@@ -203,12 +264,24 @@ def _compared(order: Order) -> str:
 
 
 def _room_words(placed: Iterable[PlacedPod]) -> Iterator[str]:
-    by_place: dict[tuple[str, bool], list[Pod]] = {}
+    by_place: dict[str, list[Pod]] = {}
+    coming: dict[str, list[Pod]] = {}
     for each in placed:
-        by_place.setdefault((each.where, each.coming), []).append(each.pod)
-    for (where, coming), pods in by_place.items():
-        place = f"on the machine of request {where}, which is on its way" if coming else f"on Node {where}"
-        yield f"{pod_names(pods)} {place}"
+        if each.coming and not each.replica:
+            coming.setdefault(each.where, []).append(each.pod)
+        else:
+            place = f"a machine that pool {each.where} buys for spec.replicas" if each.replica else f"Node {each.where}"
+            by_place.setdefault(place, []).append(each.pod)
+    if len(coming) == 1:
+        where, pods = next(iter(coming.items()))
+        yield f"{pod_names(pods)} on the machine of request {where}, which is on its way"
+    elif coming:
+        pods = [pod for same in coming.values() for pod in same]
+        yield f"{pod_names(pods)} on {len(coming)} machines that are on their way"
+    for place, pods in list(by_place.items())[:PLACES_SHOWN]:
+        yield f"{pod_names(pods)} on {place}"
+    if hidden := list(by_place.values())[PLACES_SHOWN:]:
+        yield f"{counted(sum(map(len, hidden)), 'pod')} more; see -o json"
 
 
 def _limit_words(effect: LimitEffect) -> str:
@@ -257,18 +330,28 @@ def _stops(made: PodPlan) -> Iterator[str]:
 
 
 def _notes(made: PodPlan, manifest: ManifestPods | None) -> Iterator[str]:
+    stopped: dict[str, list[str]] = {}
     for each in made.pools:
-        if each.observes:
-            yield f"pool {each.key} only observes: it reports what it would buy, and buys nothing (spec.mode)"
-        elif each.stopped:
-            yield f"pool {each.key} buys nothing now: {each.stopped.partition(': ')[2]}"
-        elif each.missing_replicas:
-            more = counted(each.missing_replicas, "machine")
-            yield f"pool {each.key} also buys {more}, before those for pods (spec.replicas): not in this plan"
+        if each.stopped:
+            stopped.setdefault(each.stopped.partition(": ")[2], []).append(str(each.key))
+    if stopped and not made.unserved and len(stopped) < len(made.pools):
+        names = [name for pools in stopped.values() for name in pools]
+        yield f"{_pools(names)} {'buys' if len(names) == 1 else 'buy'} nothing now: see tgp why pool/{names[0]}"
+        stopped = {}
+    for why, pools in stopped.items():
+        yield f"{_pools(pools)} {'buys' if len(pools) == 1 else 'buy'} nothing now: {why}"
+    if observing := [str(each.key) for each in made.pools if each.observes and not each.stopped]:
+        one = len(observing) == 1
+        does = "it reports what it would buy, and buys" if one else "they report what they would buy, and buy"
+        yield f"{_pools(observing)} only {'observes' if one else 'observe'}: {does} nothing (spec.mode)"
     if manifest is not None:
         if manifest.skipped:
             yield f"not read from the file, as they make no pods here: {', '.join(manifest.skipped)}"
         yield from (f"not looked at: {each}" for each in manifest.ignored)
+
+
+def _pools(names: Sequence[str]) -> str:
+    return f"{'pool' if len(names) == 1 else 'pools'} {', '.join(names)}"
 
 
 def pod_names(pods: Sequence[Pod]) -> str:

@@ -10,12 +10,13 @@ from rich.text import Text
 from tgp.api.request import GPURequest
 from tgp.api.values import rfc3339
 from tgp.core.model.attempts import attempts_of, open_attempt
-from tgp.core.model.costs import hourly_of
+from tgp.core.model.costs import hourly_of, read_amount
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.money import about, dollars
 from tgp.core.model.pod import Pod
 from tgp.core.model.resources import Resources
 from tgp.core.pools.planner.world import LimitRoom
+from tgp.core.pools.status import would_have_paid
 from tgp.interfaces.cli.next_step import next_lines
 from tgp.interfaces.cli.output import cut, document, usd
 from tgp.interfaces.cli.plan_view import (
@@ -256,9 +257,13 @@ def pool_rows(asked: PoolEnquiry) -> Iterator[tuple[str, str]]:
         yield from (("", f"{rest} more"),) if rest > 0 else ()
     yield from labelled("limit", (_room_words(room) for room in asked.limits))
     status = asked.pool.value.status if asked.pool.value is not None else None
+    if status is not None and (cost := status.would_have_cost) is not None:
+        paid, hourly = about(would_have_paid(cost, now)), dollars(read_amount(cost.hourly_cost) or 0)
+        yield "would cost", f"{hourly} an hour now; {paid} since {moment(cost.since, now)}, had the pool bought"
     if status is not None and status.last_plan is not None and status.last_plan.at is not None:
         last, at = status.last_plan, status.last_plan.at
-        gap = f", within {last.gap} of the best possible price" if last.gap else ""
+        gap = "" if not last.gap or not last.orders else f", within {last.gap} of the best possible price"
+        gap = ", the cheapest possible" if gap and last.gap == "0%" else gap
         done = f"{counted(last.orders, 'machine')} ordered, {counted(last.unserved, 'pod')} not served"
         yield "last plan", f"{moment(at, now)}: {done}{gap}"
     for condition in status.conditions if status is not None else ():
@@ -301,6 +306,7 @@ def pool_document(asked: PoolEnquiry) -> dict[str, Any]:
         held=asked.plan.hold or None,
         waitingPods=asked.plan.pods,
         wouldBuy=[order_item(order) for order in asked.orders],
+        wouldHaveCost=_would_have_cost_item(asked),
         unserved=[{"pod": pod_item(pod), **reason_item(each)} for pod, each in asked.unserved],
         machines=[_machine_item(record) for record in asked.machines],
         limits=[{"name": room.name, "resource": room.resource, "left": room.left} for room in asked.limits],
@@ -308,6 +314,14 @@ def pool_document(asked: PoolEnquiry) -> dict[str, Any]:
         unseen=list(asked.plan.unseen),
         next=_pool_next(asked),
     )
+
+
+def _would_have_cost_item(asked: PoolEnquiry) -> dict[str, Any] | None:
+    cost = asked.pool.value.status.would_have_cost if asked.pool.value is not None else None
+    if cost is None:
+        return None
+    paid = usd(would_have_paid(cost, asked.now))
+    return {"usd": paid, "usdPerHour": usd(read_amount(cost.hourly_cost)), "since": rfc3339(cost.since)}
 
 
 # -- parts -------------------------------------------------------------------------------------------------------------

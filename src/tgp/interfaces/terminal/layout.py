@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tgp.interfaces.terminal.snapshot import Snapshot
+from tgp.interfaces.terminal.snapshot import Snapshot, waiting_groups
 
 HEADER = 5  # a panel of three lines, and one more while purchases are paused
 FOOTER = 1
@@ -21,8 +21,8 @@ class Rows:
     objects: int
     machines: int
     events: int
-    waiting: int = 0  # pods that wait for a GPU
-    plan: bool = False  # the last plan of the pools, in one line
+    waiting: int = 0  # groups of pods that wait for a GPU
+    plan: int = 0  # lines about the last plan of the pools: none; the plan; also what their pods cost
     market: bool = False  # its one line
     scenario: bool = False  # the last scenario step, in one line
     gaps: bool = False  # an empty line before each section
@@ -35,7 +35,8 @@ def share(height: int, snapshot: Snapshot) -> Rows:
     header = HEADER + (bool(snapshot.held) and look)
     market = bool(snapshot.market.prices) and height > header + FOOTER + 3 * SECTIONS
     scenario = bool(snapshot.scenario_lines) and height > header + FOOTER + 3 * SECTIONS + market
-    plan = snapshot.plan is not None and height > header + FOOTER + 3 * SECTIONS + market + scenario
+    plan = 0 if snapshot.plan is None else 1 + bool(snapshot.plan.hourly_microusd)
+    plan = max(0, min(plan, height - header - FOOTER - 3 * SECTIONS - market - scenario))
     room = height - header - FOOTER - SECTIONS - market - scenario - plan
     troubles = max(0, min(len(snapshot.troubles), MOST_TROUBLES, room))
     room -= troubles + SECTIONS  # the lines of column names, or of "nothing"
@@ -44,7 +45,7 @@ def share(height: int, snapshot: Snapshot) -> Rows:
     gaps = room - SECTIONS >= len(snapshot.objects) + len(snapshot.machines) + AIRY_EVENTS
     if gaps:
         room -= SECTIONS
-    waiting = min(len(snapshot.waiting), MOST_WAITING, room // 4) if plan else 0
+    waiting = min(len(waiting_groups(snapshot.waiting)), MOST_WAITING, room // 4) if plan else 0
     room -= waiting
     events = min(FEWEST_EVENTS, room // 3)
     objects = min(max(len(snapshot.objects), 1), max((room - events) * 2 // 3, 1))

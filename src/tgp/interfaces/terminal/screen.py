@@ -23,6 +23,7 @@ from tgp.interfaces.terminal.snapshot import (
     Snapshot,
     age,
     plain,
+    waiting_groups,
 )
 
 T = TypeVar("T")
@@ -73,7 +74,7 @@ def _footer(snapshot: Snapshot, glance: Glance | None) -> Text:
             (" next: ", "dim"), ("filter objects by /", ""), (f"{glance.filter}_", "bold"), ("   Enter, Esc", "dim")
         )
     ends = "Ctrl-C ends" if glance is None else "q ends, ? shows keys"
-    return _line((" next: ", "dim"), (snapshot.hint, "bold"), (f"   {ends}", "dim"))
+    return _line((f" {ends}", "dim"), ("   next: ", "dim"), (snapshot.hint, "bold"))
 
 
 def _help(rows: Rows) -> list[RenderableType]:
@@ -170,30 +171,32 @@ def _cost(cost: CostRow | None) -> Iterable[Text]:
 
 
 def _waiting(snapshot: Snapshot, rows: Rows) -> list[RenderableType]:
-    """The last plan in one line, and the pods that wait, each with its reason."""
+    """The last plan, what the pods of pools cost, and the pods that wait, each group with its reason."""
     plan = snapshot.plan
     assert plan is not None, "the layout has no line for it otherwise"
-    shown = [("Pools", "bold"), (f"  plan {age(snapshot.now - plan.at)} ago: ", "dim"), (_plan_words(plan), "")]
-    if plan.hourly_microusd:
-        shown += [("   pods cost ", "dim"), (f"{rounded(plan.hourly_microusd)}/h", "bold")]
-        if plan.alone_microusd:
-            shown += [(f", with one machine per pod {rounded(plan.alone_microusd)}/h", "dim")]
-    lines = [_line(*shown)]
-    for row in snapshot.waiting[: rows.waiting]:
-        why = row.reason or "the operator has not planned for it yet"
-        lines.append(
-            _line((f"  pod {row.name} waits ", ""), (age(snapshot.now - row.since), "bold"), (f"  {why}", "dim"))
-        )
-    if lines[1:] and (more := len(snapshot.waiting) - rows.waiting) > 0:
-        lines[0].append(f"   ({more} more pods wait)", style="dim")
+    groups = waiting_groups(snapshot.waiting)
+    heading = _line(("Pools", "bold"), (f"  plan {age(snapshot.now - plan.at)} ago: ", "dim"), (_plan_words(plan), ""))
+    lines = [heading]
+    if rows.plan > 1:
+        cost = [("  pods of pools cost ", "dim"), (f"{rounded(plan.hourly_microusd)}/h", "bold")]
+        alone = f"; with one machine per pod they would cost {rounded(plan.alone_microusd)}/h"
+        lines.append(_line(*cost, (alone if plan.alone_microusd else "", "dim")))
+    for same in groups[: rows.waiting]:
+        first, more = same[0], len(same) - 1
+        who = f"pod {first.name} waits" if not more else f"pods {first.name} and {more} more wait"
+        why = first.reason or "no Event of a pool yet"
+        shade = "dim" if first.ordered else "yellow"
+        lines.append(_line((f"  {who} ", ""), (age(snapshot.now - first.since), "bold"), (f"  {why}", shade)))
+    if hidden := sum(map(len, groups[rows.waiting :])):
+        heading.append(f"; {hidden} {'more pods' if rows.waiting else 'pods'} wait", style="yellow")
     return list(lines)
 
 
 def _plan_words(plan: PlanSummary) -> str:
     ordered = "no machine" if not plan.orders else "1 machine" if plan.orders == 1 else f"{plan.orders} machines"
-    gap = f", at most {plan.gap} above the best possible" if plan.gap and plan.orders else ""
-    left = f", {plan.unserved} pods not served" if plan.unserved else ""
-    return f"{ordered} ordered{gap}{left}"
+    left = f", {plan.unserved} not served" if plan.unserved else ""
+    exact = "the cheapest possible" if plan.gap == "0%" else f"within {plan.gap} of the best"
+    return f"{ordered} ordered{left}{f', {exact}' if plan.gap and plan.orders else ''}"
 
 
 def _machines(snapshot: Snapshot, rows: Rows, width: int) -> list[RenderableType]:

@@ -1,6 +1,6 @@
 """What the view shows, as plain values: gathered once per frame, drawn on the screen or printed as lines."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -93,7 +93,16 @@ class WaitingRow:
 
     name: str  # namespace/name
     since: datetime
-    reason: str  # as its last Event tells; empty: none told yet
+    reason: str  # what its last Event tells of pools; empty: there is none yet
+    ordered: bool = False  # a machine is on its way
+
+
+def waiting_groups(rows: Iterable[WaitingRow]) -> list[list[WaitingRow]]:
+    """Pods that wait for the same reason together: those without a machine on its way first, then the longest wait."""
+    groups: dict[tuple[bool, str], list[WaitingRow]] = {}
+    for row in sorted(rows, key=lambda row: (row.ordered, row.since, row.name)):
+        groups.setdefault((row.ordered, row.reason), []).append(row)
+    return list(groups.values())
 
 
 @dataclass(frozen=True, slots=True)

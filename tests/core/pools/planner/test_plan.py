@@ -316,6 +316,17 @@ def test_marketplace_hosts_need_the_namespaces_consent():
     assert plan(a_world([pod], a_market(host), open_to)).orders
 
 
+def test_the_pool_that_came_nearest_is_named_first_and_those_that_buy_nothing_last():
+    room = LimitRoom("GPUNodePool team/z: limits.resources is 1", "nodes", 0, frozenset({ObjectKey("team", "z")}))
+    stopped = a_pool("a", stopped="NodeClassSuspended: GPUNodeClass c is suspended")
+    answer = plan(
+        a_world([a_pod()], a_market(SMALL), stopped, a_pool("m", maxHourlyPrice="0.01"), a_pool("z"), limits=(room,))
+    )
+
+    told = [(each.pool.name, each.reason) for each in answer.unserved[0].reasons]
+    assert told == [("z", "LimitReached"), ("m", "NoOfferFits"), ("a", "NodeClassSuspended")]
+
+
 def test_a_pool_that_is_stopped_says_why():
     answer = plan(
         a_world([a_pod()], a_market(SMALL), a_pool(stopped="NodeClassSuspended: GPUNodeClass c is suspended"))

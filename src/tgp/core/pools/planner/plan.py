@@ -194,7 +194,7 @@ class _Planning:
         explained: list[Unserved] = []
         for row, why in rows:
             reasons: tuple[PoolReason, ...] = everywhere("Topology", why) if why else ()
-            reasons = reasons or tuple(explaining.pool_reason(row, pool) for pool in self._world.pools)
+            reasons = reasons or explaining.pool_reasons(row, self._world.pools)
             reasons = reasons or everywhere("NoPool", "no GPUNodePool exists")
             if gang := gang_of(row.pod):
                 reasons = (*everywhere("GangNotServed", f"gang {gang} is served whole or not at all"), *reasons)

@@ -1,7 +1,7 @@
 """Why pods are not served, and why an order is not a cheaper machine: every offer has exactly one reason."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -41,6 +41,16 @@ POD_REASONS = (
     TAKEN,
 )
 _ALL = (*REASONS, *POD_REASONS)
+# Reasons of a pool, the one that came nearest to serving a pod first. One that is not here: the pool buys nothing.
+NEARNESS = (
+    "LimitReached",
+    "OwnPrice",
+    "TooSmall",
+    "NoOfferFits",
+    "ProviderUnavailable",
+    "TaintNotTolerated",
+    "NamespaceNotAllowed",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +62,11 @@ class Explaining:
     left: tuple[float, ...]  # of each limit
     _known: dict[tuple[int, ...], Codes] = field(default_factory=dict)  # by what decides
 
-    def pool_reason(self, row: DemandRow, pool: PlannedPool) -> PoolReason:
+    def pool_reasons(self, row: DemandRow, pools: Iterable[PlannedPool]) -> tuple[PoolReason, ...]:
+        """One of each pool: what a user can most likely change first, pools that buy nothing last."""
+        return tuple(sorted((self._pool_reason(row, pool) for pool in pools), key=_nearness))
+
+    def _pool_reason(self, row: DemandRow, pool: PlannedPool) -> PoolReason:
         """Why this pool does not serve the pods of a row."""
         if pool.stopped:
             reason, _, message = pool.stopped.partition(": ")
@@ -203,3 +217,7 @@ def _summary(counts: Counter[int], total: int) -> str:
     if rest := sum(count for _, count in nearest[REASONS_SHOWN:]):
         shown.append(f"{rest} others")
     return f"none of {total} offers fits: {', '.join(shown)}"
+
+
+def _nearness(reason: PoolReason) -> int:
+    return NEARNESS.index(reason.reason) if reason.reason in NEARNESS else len(NEARNESS)
