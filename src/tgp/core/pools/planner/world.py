@@ -22,7 +22,7 @@ from tgp.core.pools.planner.classes import Namespaces
 from tgp.core.pools.planner.problem import PackedMachines
 from tgp.core.requests.purchase import SourceObservation
 
-USD, NODES = "usd", "nodes"  # resources of a limit, beside those of Kubernetes
+PRICE_MARGIN = 20  # a twentieth: what a price may rise between the plan and the order
 
 
 @dataclass(frozen=True, slots=True)
