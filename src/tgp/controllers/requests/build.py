@@ -55,7 +55,7 @@ def build(
                 WatchSource(stores.in_mesh.store),
                 WatchSource(stores.sources.store, wakes.of_source),
                 WatchSource(stores.daemon_sets, wakes.waiting_requests),
-                WatchSource(stores.namespaces, wakes.waiting_requests),
+                WatchSource(stores.namespaces, wakes.of_namespace),
             ),
             also_reads=(stores.disruption_budgets,),
             writes=(stores.requests,),
