@@ -1,6 +1,6 @@
 """Writes `status.nominatedNodeName`: the scheduler keeps room for a pod on the Node that was bought for it."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from tgp.api.resource import GPU_NODE_POOL, POD
 from tgp.controllers.pools.memory import PoolMemory
@@ -24,9 +24,24 @@ class Nominator:
         self._clock = clock
         self._server: tuple[str, float] | None = None  # the API server's version, and when it was read (boottime)
 
-    async def nominate(self, waiting: Iterable[Pod], machines: tuple[PricedRoom, ...]) -> bool:
-        """Each pod at most once to each Node. False: the API server did not answer as it should; try again soon."""
-        wanted = [each for each in nominations(waiting, machines) if _pair(each) not in self._memory.nominated]
+    async def nominate(self, waiting: Iterable[Pod], machines: tuple[PricedRoom, ...], nodes: Collection[str]) -> bool:
+        """Each pod at most once to each Node. False: the API server did not answer as it should; try again soon.
+
+        `nodes`: the names of all Nodes.
+        """
+        pods = tuple(waiting)
+        written = self._memory.nominated
+        wanted = [each for each in nominations(pods, machines, nodes) if (_uid(each.pod), each.node) not in written]
+        again = {_uid(each.pod) for each in wanted}
+        gone = [
+            pod
+            for pod in pods
+            if (_uid(pod), pod.nominated_node) in written and pod.nominated_node not in nodes and _uid(pod) not in again
+        ]
+        cleared = [await self._write(pod, None) for pod in gone]
+        return await self._nominate(wanted) and all(cleared)
+
+    async def _nominate(self, wanted: list[Nomination]) -> bool:
         if not wanted:
             return True
         try:
@@ -37,29 +52,35 @@ class Nominator:
             for each in wanted:
                 self._say_unsupported(each, version)
             return True
-        results = [await self._write(each) for each in wanted]
+        results = [await self._write(each.pod, each.node) for each in wanted]
         return all(results)
 
-    async def _write(self, wanted: Nomination) -> bool:
-        """Conditional on the pod as it was seen: unbound, not deleted, not nominated."""
-        pod = wanted.pod
+    async def _write(self, pod: Pod, node: str | None) -> bool:
+        """Conditional on the pod as it was seen: unbound, not deleted, not nominated elsewhere. None: to no Node."""
         try:
             await self._cluster.write_status(
                 POD,
                 pod.key,
-                uid=uid_text(pod.uid),
-                seen={},
-                status={"nominatedNodeName": wanted.node},
+                uid=_uid(pod),
+                seen={"nominatedNodeName": pod.nominated_node} if pod.nominated_node else {},
+                status={"nominatedNodeName": node} if node is not None else {},
                 resource_version=str(pod.resource_version),
             )
         except (NotFound, Refused, Forbidden):  # repeating does not help
-            self._memory.nominated.add(_pair(wanted))
+            self._note(pod, node)
             return True
         except ClusterError:  # the pod has changed, or the outcome is unknown: the view will show it
             return False
-        self._memory.nominated.add(_pair(wanted))
-        self._journal.note(PodNominated(FactSubject(POD, pod.key, uid_text(pod.uid)), wanted.node))
+        self._note(pod, node)
+        if node is not None:
+            self._journal.note(PodNominated(FactSubject(POD, pod.key, _uid(pod)), node))
         return True
+
+    def _note(self, pod: Pod, node: str | None) -> None:
+        if node is None:
+            self._memory.nominated.discard((_uid(pod), pod.nominated_node))
+        else:
+            self._memory.nominated.add((_uid(pod), node))
 
     async def _version(self) -> str:
         now = self._clock.boottime()
@@ -76,5 +97,5 @@ class Nominator:
         self._journal.note(NominationUnsupported(FactSubject(GPU_NODE_POOL, key, owner.uid), version))
 
 
-def _pair(wanted: Nomination) -> tuple[str, str]:
-    return uid_text(wanted.pod.uid), wanted.node
+def _uid(pod: Pod) -> str:
+    return uid_text(pod.uid)

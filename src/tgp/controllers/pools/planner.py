@@ -170,7 +170,8 @@ class PoolPlanner:
         if not self._policy.observing:
             await self._machines.keep(self._unusable, now)
         seen = self._gather(waiting, now)
-        nominated = await self._nominator.nominate(waiting.values(), seen.machines)
+        nodes = {node.name for node in self._views.nodes.values()}
+        nominated = await self._nominator.nominate(waiting.values(), seen.machines, nodes)
         if filled := await self._fill_replicas(seen, now):
             self._report(seen, Plan(), filled, (), now)
             return now + timedelta(seconds=LEAST_PAUSE)  # limits have changed: pods are planned for after that
