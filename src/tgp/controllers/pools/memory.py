@@ -20,7 +20,7 @@ from tgp.core.requests import cooldown
 
 EXPECTED_FOR = 60.0  # seconds after which a create without an answer will not happen any more
 SAID_AGAIN_AFTER = timedelta(hours=1)  # a text that only changed its numbers
-MOST_SAID = 20_000  # pods
+POOL_SAID = "pool/"  # before the uid of a pool, in what was said
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class PoolMemory:
     disagreements: Disagreements = field(default_factory=Disagreements)
     types: MachineTypes = field(default_factory=MachineTypes)
     withdrawn: Cooldowns = field(default_factory=Cooldowns)  # offers of requests that could not buy
-    said: dict[str, SaidText] = field(default_factory=dict)  # pod uid → what its last Event says
+    said: dict[str, SaidText] = field(default_factory=dict)  # uid of a pod or pool → what its last Event says
     nominated: set[tuple[str, str]] = field(default_factory=set)  # (pod uid, Node) that was written
     told_unsupported: set[str] = field(default_factory=set)  # uids of pools that were told that nothing is nominated
 
@@ -99,5 +99,5 @@ class PoolMemory:
         return True
 
     def forget_pods(self, waiting: Mapping[str, object]) -> None:
-        self.said = {uid: said for uid, said in self.said.items() if uid in waiting}
+        self.said = {uid: said for uid, said in self.said.items() if uid in waiting or uid.startswith(POOL_SAID)}
         self.nominated = {pair for pair in self.nominated if pair[0] in waiting}

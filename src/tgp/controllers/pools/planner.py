@@ -18,7 +18,7 @@ from tgp.controllers.deps import FeatureSettings
 from tgp.controllers.pools.gangs import TornGangs
 from tgp.controllers.pools.indexes import WAITING_PODS, YES
 from tgp.controllers.pools.machine_types import ShapeTable, node_of
-from tgp.controllers.pools.memory import EXPECTED_FOR, ExpectedRequest, PlanReport, PoolMemory
+from tgp.controllers.pools.memory import EXPECTED_FOR, POOL_SAID, ExpectedRequest, PlanReport, PoolMemory
 from tgp.controllers.pools.nominator import Nominator
 from tgp.controllers.pools.observe import PlanObservation, WorldObserver
 from tgp.controllers.pools.unusable import JustReady, UnusableMachines, UnusableTable
@@ -353,11 +353,20 @@ class PoolPlanner:
                 continue
             world = world_of_slots(seen.world, planned, slots)
             plan = await self._planned(world)
+            self._tell_pool(pool, plan.unserved, now)
             for order in plan.orders:
                 for each in anchored((order,), self._taken()):
                     if await self._create(each, seen, now):
                         created.append(each)
         return created
+
+    def _tell_pool(self, pool: KubeObject[GPUNodePool], unserved: tuple[Unserved, ...], now: datetime) -> None:
+        """Why it has too few replicas: of the first that gets no machine."""
+        for each in unserved[:1]:
+            reasons = ",".join(reason.reason for reason in each.reasons)
+            if self._memory.news(f"{POOL_SAID}{pool.uid_text}", reasons, each.message, now):
+                text = f"{len(unserved)} of its replicas get no machine now. {each.message}"
+                self._journal.note(ScaleUpNotTriggered(FactSubject(GPU_NODE_POOL, pool.key, pool.uid_text), text))
 
     # -- what is said --------------------------------------------------------------------------------------------------
 

@@ -215,7 +215,7 @@ class Runaways:
             not_for[uid] = frozenset(each.offer for each in known.values())
             if now < until:
                 ends[uid] = until
-                refused[uid] = refusal(known.values(), until)
+                refused[uid] = refusal(known.values(), until, "replica" if pod is None else "pod")
         return Refusals(refused, not_for, ends)
 
 
@@ -227,14 +227,15 @@ def paused_until(machines: Collection[UnusableMachine]) -> datetime:
     return last_end(machines) + PAUSES[min(len(machines), len(PAUSES)) - 1]
 
 
-def refusal(machines: Collection[UnusableMachine], until: datetime) -> str:
+def refusal(machines: Collection[UnusableMachine], until: datetime, whom: str = "pod") -> str:
     last, count = max(machines, key=lambda each: (each.ended_at, each.token)), len(machines)
     cost = about(sum(each.microusd for each in machines))
     bought = "A machine was" if count == 1 else f"{count} machines were"
     reason = "MachinesUnusable" if count >= len(PAUSES) else "MachineUnusable"  # another reason is told at once
+    unless = ", unless its template changes" if whom == "pod" else ""
     return (
-        f"{reason}: {bought} bought for this pod and did not serve it; cost so far: {cost}. The last one, GPURequest "
-        f"{last.key}, {last.what}. Before {rfc3339(until)} nothing more is bought for it, unless its template changes"
+        f"{reason}: {bought} bought for this {whom} and did not serve it; cost so far: {cost}. The last one, "
+        f"GPURequest {last.key}, {last.what}. Before {rfc3339(until)} nothing more is bought for it{unless}"
     )
 
 
