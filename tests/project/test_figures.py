@@ -32,6 +32,7 @@ from tgp.core.classes import default_class, market_status
 from tgp.core.inventory import orphan_evidence, orphans
 from tgp.core.model import offer_query
 from tgp.core.pools import capacity, machine_types, orders, runaway, upkeep
+from tgp.core.pools.planner import world
 from tgp.core.pools.status import COUNTED_EVERY, LONGEST_COUNTED
 from tgp.core.reports import doctor
 from tgp.core.requests import drain, lifecycle, outage, provider_reports, purchase
@@ -128,7 +129,7 @@ FIGURES = (
     Figure(POOLS, "no further pod has come for {}", SETTINGS.batch_idle),
     Figure(POOLS, "at the latest {} after the first", SETTINGS.batch_max),
     Figure(POOLS, "pods that leave within {}", capacity.LEAVING_WITHIN),
-    Figure(POOLS, "the planned price and {} more", 1 / orders.PRICE_MARGIN),
+    Figure(POOLS, "the planned price and {} more", 1 / world.PRICE_MARGIN),
     Figure(POOLS, "more expensive or over a limit for {}", upkeep.WITHDRAWN_AFTER),
     Figure(POOLS, "nothing is bought for {},", runaway.PAUSES[0]),
     Figure(POOLS, "after the second such machine for {}", runaway.PAUSES[1]),

@@ -274,10 +274,9 @@ def gpu_memory_of(env: SimEnv, name: str) -> int:
 
 
 @contextmanager
-def two_machines(seed: str, prepare: Callable[[SimEnv], None] = lambda _env: None) -> Iterator[SimEnv]:
+def two_machines(seed: str, meanwhile: Callable[[SimEnv], None] = lambda _env: None) -> Iterator[SimEnv]:
     """45 minutes after a pod that takes any GPU and one that needs 80 GB; the machine with 80 GB was ready first."""
     with sim_env(seed) as env:
-        prepare(env)
         a_class(env.world, "rented", timeouts={"launch": "5m", "boot": "1h", "join": "1h"})
         begin(env, of_class=False)
         asks(env, "any", run_for="20h")
@@ -288,6 +287,7 @@ def two_machines(seed: str, prepare: Callable[[SimEnv], None] = lambda _env: Non
         env.until(lambda: len(requests(env)) == 2, minutes=1, step=1.0)
         cheap = min(requests(env), key=lambda row: float(row["spec"]["maxHourlyPrice"]))
         env.node_bootstrap.node_faults.named[cheap["metadata"]["name"]] = [NodeFault.REGISTERS_LATE]
+        meanwhile(env)
         env.world.run(minutes=45)  # Events are kept for an hour
         yield env
 
@@ -301,9 +301,16 @@ def test_a_pod_gets_the_machine_that_was_bought_for_it_though_another_pod_could_
         assert told == {"any": ["TriggeredScaleUp"], "large": ["Nominated", "TriggeredScaleUp"]}
 
 
+def test_a_new_process_knows_which_pods_a_machine_was_bought_for():
+    """The operator is killed once both machines are ordered."""
+    with two_machines("nominated-0", lambda env: env.world.processes["operator-0"].crash(restart_after=5)) as env:
+        assert 0 < gpu_memory_of(env, "any") < 60 < gpu_memory_of(env, "large")
+        assert len(env.simulator.fleet.machines) == 2
+
+
 def test_without_nominations_the_expensive_machine_goes_to_the_wrong_pod(monkeypatch):
     """The scheduler by itself gives the first machine to the first pod: the other pod needs a second expensive one."""
-    monkeypatch.setattr("tgp.controllers.pools.nominator.nominations", lambda _waiting, _machines: [])
+    monkeypatch.setattr("tgp.controllers.pools.nominator.nominations", lambda _waiting, _machines, _nodes: [])
 
     with two_machines("nominated-0") as env:
         assert (gpu_memory_of(env, "any"), gpu_memory_of(env, "large")) == (80, 80)

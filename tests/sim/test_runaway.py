@@ -10,7 +10,7 @@ from tests.sim.an_operator import a_class, a_pool, operator_main
 from tests.sim.cluster.manifests import a_pod, a_set, a_template
 from tests.sim.lifecycle.a_world import SimEnv, sim_env
 from tests.sim.test_pools import events_of, requests, runs
-from tgp.api.resource import DEPLOYMENT, POD
+from tgp.api.resource import DEPLOYMENT, GPU_NODE_POOL, POD
 from tgp.app.settings import Settings
 from tgp.sim import node_bootstrap
 from tgp.sim.cluster.machines import Hardware
@@ -146,3 +146,14 @@ def test_a_machine_for_many_pods_that_serves_none_of_them_counts_for_all_of_them
         env.world.run(hours=6)
 
         assert len(env.simulator.fleet.machines) <= MOST
+
+
+def test_a_pool_whose_replicas_get_no_machine_is_told(machines_are: Any):
+    with sim_env("runaway-replicas") as env:
+        machines_are(never_joins)
+        begin(env)
+        env.world.api.local_api.merge_patch(GPU_NODE_POOL, "default", "pool-0", {"spec": {"replicas": 1}})
+        env.until(lambda: "3 machines were bought for this replica" in told(env, "pool-0"), minutes=120, step=60.0)
+        env.world.run(hours=3)
+
+        assert len(env.simulator.fleet.machines) == MOST

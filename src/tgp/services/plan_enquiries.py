@@ -18,10 +18,11 @@ from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
 from tgp.core.pools.capacity import ENDED
 from tgp.core.pools.demand import asks_for_gpus, read_annotations
-from tgp.core.pools.orders import anchor_of, owner_of, slot_number
+from tgp.core.pools.orders import anchor_of, slot_number
 from tgp.core.pools.planner.plan import gang_of
 from tgp.core.pools.planner.rows import own_price, own_price_until
 from tgp.core.pools.upkeep import Disrupt, Leave, PoolRequest, Remove, care_for
+from tgp.core.requests.node_metadata import pool_uid
 from tgp.core.requests.node_state import users
 from tgp.core.requests.protection import protection_of
 from tgp.services.plan_documents import NodeEnquiry, PodEnquiry, PodPlan, PoolEnquiry, PoolNote
@@ -112,7 +113,7 @@ def pool_enquiry(world: TerminalWorld, pool: KubeObject[GPUNodePool], plan: PodP
         world.sight.now,
         note,
         plan,
-        tuple(record for record in requests if owner_of(record) == pool.uid_text and not _ended(record)),
+        tuple(record for record in requests if pool_uid(record) == pool.uid_text and not _ended(record)),
         tuple(room for room in world.observation.world.limits if pool.key in room.pools),
     )
 
@@ -149,7 +150,7 @@ def _resource(record: KubeObject[GPURequest]) -> str:
 
 
 def _pool_of(sight: Sight, record: KubeObject[GPURequest]) -> KubeObject[GPUNodePool] | None:
-    uid = owner_of(record)
+    uid = pool_uid(record)
     return next((pool for pool in sight.stores.pools.values() if uid and pool.uid_text == uid), None)
 
 

@@ -88,6 +88,14 @@ def test_the_default_key_of_each_provider_is_looked_for():
     ]
 
 
+def test_money_among_the_resources_is_refused_and_its_field_named():
+    verdict = judged(limits={"resources": {"usd": 4}})["Ready"]
+
+    assert (verdict.status, verdict.reason) == (False, "InvalidSpec")
+    assert "spec.limits.resources[usd]" in verdict.message
+    assert "spec.limits.maxHourlyCost" in verdict.message
+
+
 def test_everything_that_is_missing_is_said_at_once():
     """Close one gap, wait, read of the next: five rounds where one would do."""
     verdict = judged(

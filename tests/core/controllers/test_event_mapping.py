@@ -15,6 +15,7 @@ from tgp.controllers.instances.cache import InstanceCache
 from tgp.controllers.requests.event_mapping import RequestEventMapping
 from tgp.controllers.requests.indexes import INDEXES
 from tgp.core.market.sources import sources_of
+from tgp.core.model.hold import HOLD
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import OwnerRef
@@ -87,6 +88,15 @@ def test_offers_wake_the_waiting_requests_of_pools_whose_class_buys_there():
     assert sorted(a_mapping().of_source(None, news)) == sorted([USER, WAITS])
     assert list(a_mapping().of_access(None, news)) == [USER]
     assert list(a_mapping().waiting_requests(None, None)) == [USER]
+
+
+def test_a_pause_of_purchases_and_its_end_wake_all_requests_that_wait():
+    free = Metadata(key=ObjectKey("", "tgp-system"))
+    held = replace(free, annotations={HOLD: "maintenance"})
+
+    assert sorted(a_mapping().of_namespace(held, free)) == sorted([USER, WAITS, ELSEWHERE])
+    assert sorted(a_mapping().of_namespace(free, held)) == sorted([USER, WAITS, ELSEWHERE])
+    assert list(a_mapping().of_namespace(free, replace(free, labels={"a": "b"}))) == [USER]
 
 
 def test_a_pool_wakes_its_requests_when_it_comes_or_goes_and_those_that_wait_when_its_limits_change():

@@ -44,7 +44,7 @@ class World:
 
     async def nominate(self, resource_version: int = 7) -> bool:
         picky = msgspec.structs.replace(PICKY, resource_version=resource_version)
-        return await self.nominator.nominate([ANY, picky], (CHEAP, EXPENSIVE))
+        return await self.nominator.nominate([ANY, picky], (CHEAP, EXPENSIVE), {node_of(EXPENSIVE)})
 
 
 async def test_the_node_is_written_on_the_pod_as_it_was_seen_and_not_again_before_the_view_shows_it():
@@ -123,3 +123,17 @@ async def test_a_pod_that_waits_no_longer_is_forgotten():
     world.memory.forget_pods({"uid-any": ANY})
 
     assert world.memory.nominated == {}
+
+
+async def test_a_nomination_of_ours_is_taken_back_when_its_node_is_gone():
+    world = World()
+    nominated = a_pod("picky", affinity=LARGE, resource_version=8, nominated_node=node_of(EXPENSIVE))
+    by_scheduler = a_pod("other", nominated_node="gone")
+    await world.nominate()
+    await world.nominator.nominate([ANY, nominated, by_scheduler], (CHEAP,), set())
+    await world.nominator.nominate([ANY, PICKY], (CHEAP,), set())
+
+    _, taken_back = world.written
+    assert taken_back["key"] == "picky"
+    assert (taken_back["seen"], taken_back["status"]) == ({"nominatedNodeName": node_of(EXPENSIVE)}, {})
+    assert len(world.facts) == 1

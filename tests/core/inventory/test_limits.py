@@ -109,6 +109,11 @@ def test_a_pool_has_limits_of_its_own_with_the_same_numbers():
     }
 
 
+def test_a_resource_of_the_name_usd_is_not_read_as_money():
+    assert shortage(PoolLimits(resources={"usd": 1}), usage_of([ONE]), WANTED) == ""
+    assert rooms_left(ClassLimits(resources={"usd": 1}), usage_of([ONE])) == []
+
+
 def test_what_is_left_of_each_limit():
     limits = ClassLimits(max_nodes=3, max_hourly_cost="1.00", resources={"cpu": "12", "memory": "16Gi"})
 

@@ -178,6 +178,14 @@ def test_an_unknown_gpu_keeps_the_pool_from_being_ready():
     assert "RTX4090" in verdict.message
 
 
+def test_money_among_the_resources_keeps_the_pool_from_being_ready():
+    verdict = judged(a_pool(limits={"resources": {"usd": 4, "nodes": 2}}))["Ready"]
+
+    assert verdict.reason == "InvalidSpec"
+    assert "spec.limits.resources[usd]: Forbidden: is no resource" in verdict.message
+    assert "limits.maxHourlyCost" in verdict.message
+
+
 def test_an_unknown_time_zone_keeps_the_pool_from_being_ready():
     budget = {"nodes": 0, "schedule": "0 9 * * 1-5", "duration": "8h", "timeZone": "Mars/Olympus"}
     verdict = judged(a_pool(disruption={"budgets": [budget]}))["Ready"]

@@ -35,8 +35,9 @@ def a_machine(name: str, memory: int, dollars: float, *pods: str, gpus: int = 1,
     return PricedRoom(room, int(dollars * 1_000_000), request, node, pods)
 
 
-def named(pods, *machines):
-    return [(each.pod.key.name, each.request.key.name) for each in nominations(pods, machines)]
+def named(pods, *machines, nodes=("another",)):
+    names = {*nodes, *(each.node.name for each in machines if each.node is not None)}
+    return [(each.pod.key.name, each.request.key.name) for each in nominations(pods, machines, names)]
 
 
 CHEAP = a_machine("cheap", 24, 0.3, "uid-any")
@@ -44,7 +45,7 @@ EXPENSIVE = a_machine("expensive", 80, 1.6, "uid-picky")
 
 
 def test_the_pod_that_needs_the_machine_is_nominated_where_another_could_take_it():
-    (found,) = nominations([ANY, PICKY], [CHEAP, EXPENSIVE])
+    (found,) = nominations([ANY, PICKY], [CHEAP, EXPENSIVE], ())
 
     assert (found.pod, found.node) == (PICKY, node_of(EXPENSIVE))
     assert found.node.startswith("expensive-")
@@ -98,6 +99,12 @@ def test_room_on_a_ready_node_counts_as_a_machine():
 )
 def test_a_pod_that_needs_no_nomination_gets_none(pod):
     assert named([ANY, pod], CHEAP, EXPENSIVE) == []
+
+
+def test_a_nomination_to_a_node_that_is_gone_counts_as_none():
+    pod = a_pod("picky", affinity=LARGE, nominated_node="another")
+
+    assert named([ANY, pod], CHEAP, EXPENSIVE, nodes=()) == [("picky", "expensive")]
 
 
 @pytest.mark.parametrize(

@@ -15,13 +15,13 @@ from tgp.core.pools.orders import (
     is_ours,
     manifest_of,
     most_microusd,
-    owner_of,
     pinned,
     record_of,
     request_name,
     slot_number,
     slot_of,
 )
+from tgp.core.requests.node_metadata import pool_uid
 
 KEY = ObjectKey("default", "train-0123456789")
 
@@ -130,7 +130,7 @@ def test_what_is_created_stands_in_for_what_the_view_will_show():
     pool = a_pool()
     record = record_of(manifest_of(KEY, AnchoredOrder(an_order(a_pod("a")), "uid-a"), pool, "rented", "p"), pool)
 
-    assert (record.key, owner_of(record)) == (KEY, POOL_UID)
+    assert (record.key, pool_uid(record)) == (KEY, POOL_UID)
     assert isinstance(record.value, GPURequest)
     assert record.value.spec.max_hourly_price == "0.42"
 

@@ -31,6 +31,7 @@ from tgp.core.model.attempts import FINALIZER, UID_ANNOTATION
 from tgp.core.model.hold import HOLD
 from tgp.core.model.provider_facts import Rate
 from tgp.core.model.token import plain_uid
+from tgp.core.pools.runaway import PAUSES
 from tgp.sim.apiserver.storage import StorageSnapshot
 from tgp.sim.checkers.money import NoEndWithoutReason, NoOrphan
 from tgp.sim.checkers.objects import loose_ends
@@ -332,6 +333,20 @@ def pods_for_another_machines_node(seed: str) -> None:
         pods = [local.get(POD, "default", name) for name in ("any", "large")]
         told_to = [pod["status"].get("nominatedNodeName") for pod in pods if pod is not None]
         assert told_to == [None, None], "a pod was nominated to another machine's Node"
+
+
+def smaller_than_promised(seed: str) -> None:
+    """Every machine that fits a pod by its offer comes up with less memory than the pod needs."""
+    with sim_env(seed, kubelets=QUICK) as env:
+        begin(env)
+        a_pool(env.world, "team", "rented", disruption={"consolidateAfter": "2m"})
+        env.world.run(seconds=10)
+        pod = a_pod("train", gpus=1, tolerations=[{"operator": "Exists"}], nodeSelector={"tgp.io/gpu-type": "T4"})
+        pod["spec"]["containers"][0]["resources"]["limits"]["memory"] = "14900Mi"  # of 16 GiB: 92 % are promised
+        env.world.api.local_api.create(POD, pod)
+        env.world.run(hours=2)
+
+        assert len(env.simulator.fleet.machines) <= len(PAUSES), "a pod was bought one useless machine after another"
 
 
 def wiped(seed: str) -> None:
@@ -802,6 +817,7 @@ HISTORIES: dict[str, Callable[[str], None]] = {
         another_account,
         another_machines_node,
         pods_for_another_machines_node,
+        smaller_than_promised,
         wiped,
         wiped_while_it_is_ordered,
         four_wiped,

@@ -80,6 +80,7 @@ KILLS: dict[str, Kill] = {
     "unknown-is-refusal": Kill("lost-answer", "I9"),
     "unlisted-is-gone": Kill("listed-very-late", "a second machine was rented while"),
     "unserved-dropped": Kill("too-large-for-any", "a pod was left without a word"),
+    "useless-machines-again": Kill("smaller-than-promised", "a pod was bought one useless machine after another"),
     "user-tag-wins": Kill("tagged-like-ours", "I6"),
     "wall-clock-trusted": Kill("another-day", "I20"),
     "wiped-machine-disowned": Kill("four-wiped", "a machine was ended or bought for a wipe"),

@@ -1,61 +1,64 @@
 """GPUNodePools: their conditions and figures, the plan that buys for all of them, and the care for what was bought."""
 
+from dataclasses import dataclass
+
 from tgp.adapters.kube.controller import Controller, WatchSource
 from tgp.api.resource import GPU_NODE_POOL, GPU_REQUEST
 from tgp.controllers.deps import Deps, Stores
 from tgp.controllers.instances.build import Instances
-from tgp.controllers.pools.machine_types import MachineTypeReconciler, shape_table
+from tgp.controllers.pools.machine_types import MachineTypeReconciler, ShapeTable, shape_table
 from tgp.controllers.pools.memory import PoolMemory
 from tgp.controllers.pools.observe import StorageViews, WorldObserver
 from tgp.controllers.pools.planner import PoolPlanner
 from tgp.controllers.pools.reconciler import NodePoolReconciler
 from tgp.controllers.pools.unusable import unusable_table
 from tgp.controllers.pools.upkeep import PoolRequestReconciler
-from tgp.controllers.requests.purchase_gatherer import PurchaseGatherer, Views
+from tgp.controllers.requests.build import purchases_of, views_of
+from tgp.controllers.requests.purchase_gatherer import Views
 from tgp.controllers.status_writer import StatusWriter
 from tgp.core.pools import nodepool, upkeep
 from tgp.core.pools.planner.plan import plan
 
 
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """What the controllers of pools have in common."""
+
+    views: Views
+    memory: PoolMemory
+    observer: WorldObserver
+    shapes: ShapeTable
+
+
 def build(deps: Deps, stores: Stores, instances: Instances) -> list[Controller]:
-    views = Views(
-        stores.requests,
-        stores.all_classes,
-        stores.pools,
-        stores.nodes,
-        stores.pods,
-        stores.daemon_sets,
-        stores.disruption_budgets,
-        stores.namespaces,
-    )
-    memory = PoolMemory()
-    purchases = PurchaseGatherer(
-        views,
-        deps.settings,
-        market=stores.market,
-        instance_cache=instances.cache,
-        accounts=instances.accounts,
-        ledger=instances.ledger,
-        consistency=instances.consistency,
-    )
+    views, memory = views_of(stores), PoolMemory()
     observer = WorldObserver(
         views,
         deps.settings,
-        purchases=purchases,
+        purchases=purchases_of(deps, stores, instances),
         market=stores.market,
         ledger=instances.ledger,
         memory=memory,
         storage=StorageViews(stores.claims, stores.volumes, stores.storage_classes),
     )
+    shapes = shape_table(deps.cluster, deps.settings.namespace, deps.journal)
+    shared = _Shared(views, memory, observer, shapes)
+    watching = [_pools(deps, stores, shared), _planner(deps, stores, shared)]
+    if deps.settings.observing:
+        return watching
+    return [*watching, _upkeep(deps, stores, shared), _machine_types(deps, stores, shared)]
+
+
+def _pools(deps: Deps, stores: Stores, shared: _Shared) -> Controller:
     reconciler = NodePoolReconciler(
-        views,
-        observer,
-        memory,
+        shared.views,
+        shared.observer,
+        shared.memory,
         StatusWriter(GPU_NODE_POOL, nodepool.OWNED, deps.cluster, deps.journal, deps.clock),
         cluster=deps.cluster,
         clock=deps.clock,
     )
-    own = Controller(
+    return Controller(
         "nodepools",
         reconciler,
         sources=(
@@ -68,14 +71,16 @@ def build(deps: Deps, stores: Stores, instances: Instances) -> list[Controller]:
         writes=(stores.pools,),
         workers=deps.settings.workers,
     )
-    shapes = shape_table(deps.cluster, deps.settings.namespace, deps.journal)
+
+
+def _planner(deps: Deps, stores: Stores, shared: _Shared) -> Controller:
     planner = PoolPlanner(
-        views,
+        shared.views,
         deps.settings,
         plan=plan,
-        observer=observer,
-        memory=memory,
-        shapes=shapes,
+        observer=shared.observer,
+        memory=shared.memory,
+        shapes=shared.shapes,
         unusable=unusable_table(deps.cluster, deps.settings.namespace, deps.journal),
         cluster=deps.cluster,
         compute=deps.compute,
@@ -83,18 +88,6 @@ def build(deps: Deps, stores: Stores, instances: Instances) -> list[Controller]:
         clock=deps.clock,
         announce=stores.plans.send,
     )
-    if deps.settings.observing:
-        return [own, _planner(stores, planner)]
-    types = Controller(
-        "machine-types",
-        MachineTypeReconciler(views, types=memory.types, table=shapes, clock=deps.clock),
-        sources=(WatchSource(stores.requests),),
-        workers=1,
-    )
-    return [own, _planner(stores, planner), _upkeep(deps, stores, views, memory, observer), types]
-
-
-def _planner(stores: Stores, planner: PoolPlanner) -> Controller:
     return Controller(
         "pool-planner",
         planner,
@@ -116,14 +109,14 @@ def _planner(stores: Stores, planner: PoolPlanner) -> Controller:
     )
 
 
-def _upkeep(deps: Deps, stores: Stores, views: Views, memory: PoolMemory, observer: WorldObserver) -> Controller:
+def _upkeep(deps: Deps, stores: Stores, shared: _Shared) -> Controller:
     async def list_pods() -> None:
         await deps.caches.list_again(stores.pods)
 
     reconciler = PoolRequestReconciler(
-        views,
-        memory=memory,
-        offer_for=observer.offer_for,
+        shared.views,
+        memory=shared.memory,
+        offer_for=shared.observer.offer_for,
         status_writer=StatusWriter(GPU_REQUEST, frozenset({upkeep.DISRUPTED}), deps.cluster, deps.journal, deps.clock),
         list_pods=list_pods,
         cluster=deps.cluster,
@@ -142,4 +135,14 @@ def _upkeep(deps: Deps, stores: Stores, views: Views, memory: PoolMemory, observ
         ),
         writes=(stores.requests,),
         workers=deps.settings.workers,
+    )
+
+
+def _machine_types(deps: Deps, stores: Stores, shared: _Shared) -> Controller:
+    types = shared.memory.types
+    return Controller(
+        "machine-types",
+        MachineTypeReconciler(shared.views, types=types, table=shared.shapes, clock=deps.clock),
+        sources=(WatchSource(stores.requests),),
+        workers=1,
     )

@@ -12,11 +12,11 @@ from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
 from tgp.core.pools.capacity import living
 from tgp.core.pools.gangs import GangMachine, gang_name, given_up
-from tgp.core.pools.orders import bought_for, owner_of
+from tgp.core.pools.orders import bought_for
 from tgp.core.pools.planner.plan import gang_of
 from tgp.core.pools.planner.world import Plan
 from tgp.core.pools.runaway import PAUSES
-from tgp.core.requests.node_metadata import pool_key
+from tgp.core.requests.node_metadata import pool_key, pool_uid
 from tgp.core.requests.timeouts import startup_timeouts_for
 
 
@@ -51,7 +51,7 @@ class TornGangs:
 
     def _machines(self, waiting: Mapping[str, Pod]) -> Iterator[GangMachine]:
         for record in sorted(self._views.requests.values(), key=lambda each: each.key):
-            pods = [waiting[uid] for uid in bought_for(record) if uid in waiting] if owner_of(record) else []
+            pods = [waiting[uid] for uid in bought_for(record) if uid in waiting] if pool_uid(record) else []
             gangs = frozenset(gang_name(pod) for pod in pods)
             if not living(record) or not any(gangs):
                 continue

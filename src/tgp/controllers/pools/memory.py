@@ -20,6 +20,7 @@ from tgp.core.requests import cooldown
 
 EXPECTED_FOR = 60.0  # seconds after which a create without an answer will not happen any more
 SAID_AGAIN_AFTER = timedelta(hours=1)  # reasons that come and go
+POOL_SAID = "pool/"  # before the uid of a pool, in what was said
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ class PoolMemory:
     withdrawn: Cooldowns = field(default_factory=Cooldowns)  # offers of requests that could not buy
     said: dict[str, SaidReasons] = field(
         default_factory=dict
-    )  # pod uid → why no machine was ordered, as its Events say
+    )  # uid of a pod or pool → why no machine was ordered, as its Events say
     ignored: set[tuple[str, str]] = field(default_factory=set)  # (pod uid, message about an annotation) that was told
     nominated: dict[tuple[str, str], WrittenNomination] = field(default_factory=dict)  # by (pod uid, Node)
     told_unsupported: set[str] = field(default_factory=set)  # uids of pools that were told that nothing is nominated
@@ -110,6 +111,6 @@ class PoolMemory:
         self.said.pop(uid, None)
 
     def forget_pods(self, waiting: Mapping[str, object]) -> None:
-        self.said = {uid: said for uid, said in self.said.items() if uid in waiting}
+        self.said = {uid: said for uid, said in self.said.items() if uid in waiting or uid.startswith(POOL_SAID)}
         self.ignored = {pair for pair in self.ignored if pair[0] in waiting}
         self.nominated = {pair: written for pair, written in self.nominated.items() if pair[0] in waiting}

@@ -5,7 +5,7 @@ So it is written again for as long as the machine has no GPUs yet.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from tgp.api.resource import GPU_NODE_POOL, POD
 from tgp.controllers.pools.memory import PoolMemory, WrittenNomination
@@ -31,9 +31,25 @@ class Nominator:
         self._clock = clock
         self._server: tuple[str, float] | None = None  # the API server's version, and when it was read (boottime)
 
-    async def nominate(self, waiting: Iterable[Pod], machines: tuple[PricedRoom, ...]) -> bool:
-        """Pods that are not nominated, as the view shows them. False: an answer is missing; try again soon."""
-        wanted = [each for each in nominations(waiting, machines) if self._may_write(each)]
+    async def nominate(self, waiting: Iterable[Pod], machines: tuple[PricedRoom, ...], nodes: Collection[str]) -> bool:
+        """Pods that are not nominated, as the view shows them. False: an answer is missing; try again soon.
+
+        `nodes`: the names of all Nodes.
+        """
+        pods = tuple(waiting)
+        wanted = [each for each in nominations(pods, machines, nodes) if self._may_write(each)]
+        again = {_uid(each.pod) for each in wanted}
+        gone = [
+            pod
+            for pod in pods
+            if (_uid(pod), pod.nominated_node) in self._memory.nominated
+            and pod.nominated_node not in nodes
+            and _uid(pod) not in again
+        ]
+        cleared = [await self._write(pod, None) for pod in gone]
+        return await self._nominate(wanted) and all(cleared)
+
+    async def _nominate(self, wanted: list[Nomination]) -> bool:
         if not wanted:
             return True
         try:
@@ -46,39 +62,46 @@ class Nominator:
             return True
         done = []
         for start in range(0, len(wanted), AT_ONCE):
-            done += await asyncio.gather(*map(self._write, wanted[start : start + AT_ONCE]))
+            done += await asyncio.gather(
+                *(self._write(each.pod, each.node) for each in wanted[start : start + AT_ONCE])
+            )
         return all(done)
 
     def _may_write(self, wanted: Nomination) -> bool:
-        written = self._memory.nominated.get(_pair(wanted))
+        written = self._memory.nominated.get((_uid(wanted.pod), wanted.node))
         if written is None:
             return True
         unseen = written.resource_version == wanted.pod.resource_version  # the view does not show our own write yet
         return not unseen and written.times < MOST_WRITTEN
 
-    async def _write(self, wanted: Nomination) -> bool:
-        """Conditional on the pod as it was seen: unbound, not deleted, not nominated."""
-        pod = wanted.pod
+    async def _write(self, pod: Pod, node: str | None) -> bool:
+        """Conditional on the pod as it was seen: unbound, not deleted, not nominated elsewhere. None: to no Node."""
         try:
             await self._cluster.write_status(
                 POD,
                 pod.key,
-                uid=uid_text(pod.uid),
-                seen={},
-                status={"nominatedNodeName": wanted.node},
+                uid=_uid(pod),
+                seen={"nominatedNodeName": pod.nominated_node} if pod.nominated_node else {},
+                status={"nominatedNodeName": node} if node is not None else {},
                 resource_version=str(pod.resource_version),
             )
         except (NotFound, Refused, Forbidden):  # repeating does not help
-            self._memory.nominated[_pair(wanted)] = WrittenNomination(pod.resource_version, MOST_WRITTEN)
+            self._note(pod, node, MOST_WRITTEN)
             return True
         except ClusterError:  # the pod has changed, or the outcome is unknown: the view will show it
             return False
-        before = self._memory.nominated.get(_pair(wanted))
+        before = self._memory.nominated.get((_uid(pod), node or ""))
         times = before.times if before is not None else 0
-        self._memory.nominated[_pair(wanted)] = WrittenNomination(pod.resource_version, times + 1)
-        if not times:
-            self._journal.note(PodNominated(FactSubject(POD, pod.key, uid_text(pod.uid)), wanted.node))
+        self._note(pod, node, times + 1)
+        if node is not None and not times:
+            self._journal.note(PodNominated(FactSubject(POD, pod.key, _uid(pod)), node))
         return True
+
+    def _note(self, pod: Pod, node: str | None, times: int) -> None:
+        if node is None:
+            self._memory.nominated.pop((_uid(pod), pod.nominated_node), None)
+        else:
+            self._memory.nominated[_uid(pod), node] = WrittenNomination(pod.resource_version, times)
 
     async def _version(self) -> str:
         now = self._clock.boottime()
@@ -95,5 +118,5 @@ class Nominator:
         self._journal.note(NominationUnsupported(FactSubject(GPU_NODE_POOL, key, owner.uid), version))
 
 
-def _pair(wanted: Nomination) -> tuple[str, str]:
-    return uid_text(wanted.pod.uid), wanted.node
+def _uid(pod: Pod) -> str:
+    return uid_text(pod.uid)

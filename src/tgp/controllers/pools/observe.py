@@ -37,12 +37,12 @@ from tgp.core.pools.limits import expected_reservation, limit_rooms
 from tgp.core.pools.machine_types import owned_shape
 from tgp.core.pools.nodepool import PoolObservation, judge_pool
 from tgp.core.pools.nominations import PricedRoom, node_of, reserved_node_name
-from tgp.core.pools.orders import bought_for, owner_of
+from tgp.core.pools.orders import bought_for
 from tgp.core.pools.planner.rows import own_price_until
 from tgp.core.pools.planner.world import LimitRoom, PlanInput, PlannedPool, Shape
 from tgp.core.pools.replicas import missing_slots
 from tgp.core.requests.chosen_offer import offer_of
-from tgp.core.requests.node_metadata import pool_key
+from tgp.core.requests.node_metadata import pool_key, pool_uid
 from tgp.core.requests.observation import OwningPool
 from tgp.core.requests.purchase import ALLOW_UNTRUSTED, SourceObservation, own_cooldowns
 from tgp.ports.cluster import View
@@ -169,7 +169,7 @@ class WorldObserver:
         return any(each.deleting or _holds(each, "Terminating") or _holds(each, "Disrupted") for each in found)
 
     def _of_pool(self, node: Node) -> bool:
-        return any(owner_of(each) for each in self._views.requests.by_index(BY_NODE, node.name))
+        return any(pool_uid(each) for each in self._views.requests.by_index(BY_NODE, node.name))
 
     def _price_at(self, node: str) -> int:
         """What the machine of a Node costs in an hour; 0: it is no machine of ours."""
@@ -186,7 +186,7 @@ class WorldObserver:
                     offer.hourly_microusd,
                     record,
                     self._views.nodes.get(ObjectKey("", reserved_node_name(record))),
-                    tuple(bought_for(record)) if owner_of(record) else (),
+                    tuple(bought_for(record)) if pool_uid(record) else (),
                 )
         for key, expected in sorted(self._memory.expected.items()):
             if self._views.requests.get(key) is None:
@@ -319,7 +319,7 @@ class WorldObserver:
         for record in self._views.requests.values():
             if not living(record) or record.value is None or open_attempt(attempts_of(record)) is not None:
                 continue
-            offer = self.offer_for(record) if owner_of(record) else None
+            offer = self.offer_for(record) if pool_uid(record) else None
             if offer is not None:
                 uid = plain_uid(record.uid_text)
                 yield class_of(record), pool_key(record), expected_reservation(uid, record.value, offer)
@@ -334,7 +334,7 @@ class WorldObserver:
         """Also those that failed requests of pools tell of: a new leader knows no others."""
         cooldowns = self._memory.cooldowns(self._market.cooldowns)
         for record in sorted(self._views.requests.values(), key=lambda each: each.key):
-            if owner_of(record) and record.value is not None and record.value.status.phase == "Failed":
+            if pool_uid(record) and record.value is not None and record.value.status.phase == "Failed":
                 cooldowns = own_cooldowns(cooldowns, attempts_of(record))
         return cooldowns
 

@@ -21,7 +21,7 @@ from tgp.controllers.deps import FeatureSettings
 from tgp.controllers.pools.gangs import TornGangs
 from tgp.controllers.pools.indexes import WAITING_PODS, YES
 from tgp.controllers.pools.machine_types import ShapeTable, node_of
-from tgp.controllers.pools.memory import EXPECTED_FOR, ExpectedRequest, PlanReport, PoolMemory
+from tgp.controllers.pools.memory import EXPECTED_FOR, POOL_SAID, ExpectedRequest, PlanReport, PoolMemory
 from tgp.controllers.pools.nominator import Nominator
 from tgp.controllers.pools.observe import PlanObservation, WorldObserver
 from tgp.controllers.pools.unusable import JustReady, UnusableMachines, UnusableTable
@@ -184,7 +184,7 @@ class PoolPlanner:
             await self._machines.keep(self._unusable, now)
         seen = self._gather(waiting, now)
         self._removed = False
-        nominated = await self._nominator.nominate(waiting.values(), seen.machines)
+        nominated = await self._nominator.nominate(waiting.values(), seen.machines, self._node_names())
         if filled := await self._fill_replicas(seen, now):
             self._report_filled(filled, now)
             return now + timedelta(seconds=LEAST_PAUSE)  # limits have changed: pods are planned for after that
@@ -208,9 +208,13 @@ class PoolPlanner:
             return next_round
         self._removed, self._renominated_at = False, tick
         machines = self._observer.observe(now).machines
-        done = await self._nominator.nominate(self._views.pods.by_index(WAITING_PODS, YES), machines)
+        pods = self._views.pods.by_index(WAITING_PODS, YES)
+        done = await self._nominator.nominate(pods, machines, self._node_names())
         self._removed = self._removed or not done
         return tick + NOMINATIONS_EVERY if self._removed else float("inf")
+
+    def _node_names(self) -> set[str]:
+        return {node.name for node in self._views.nodes.values()}
 
     def _anything_waits(self) -> bool:
         if not len(self._views.pools):
@@ -388,11 +392,20 @@ class PoolPlanner:
                 continue
             world = world_of_slots(seen.world, planned, slots)
             plan = await self._planned(world)
+            self._tell_pool(pool, plan.unserved, now)
             for order in plan.orders:
                 for each in anchored((order,), self._taken()):
                     if await self._create(each, seen, now):
                         created.append(each)
         return created
+
+    def _tell_pool(self, pool: KubeObject[GPUNodePool], unserved: tuple[Unserved, ...], now: datetime) -> None:
+        """Why it has too few replicas: of the first that gets no machine."""
+        for each in unserved[:1]:
+            reasons = ",".join(reason.reason for reason in each.reasons)
+            if self._memory.news(f"{POOL_SAID}{pool.uid_text}", reasons, now):
+                text = f"{len(unserved)} of its replicas get no machine now. {each.message}"
+                self._journal.note(ScaleUpNotTriggered(FactSubject(GPU_NODE_POOL, pool.key, pool.uid_text), text))
 
     # -- what is said --------------------------------------------------------------------------------------------------
 

@@ -20,7 +20,6 @@ from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.workload import Namespace
 from tgp.core.pools.nodepool import judge_pool
-from tgp.core.pools.orders import owner_of
 from tgp.core.pools.status import (
     COUNTED_EVERY,
     cost_of,
@@ -32,6 +31,7 @@ from tgp.core.pools.status import (
     would_have_cost,
     would_have_cost_parts,
 )
+from tgp.core.requests.node_metadata import pool_uid
 from tgp.ports.clock import Clock
 from tgp.ports.cluster import Cluster, NotFound
 
@@ -98,7 +98,7 @@ class NodePoolReconciler:
     async def _leave(self, record: KubeObject[GPUNodePool]) -> None:
         """Machines first. Their requests are deleted one by one, and each shows that its machine is gone."""
         left = self._requests(record)
-        expected = any(owner_of(each.record) == record.uid_text for each in self._memory.expected.values())
+        expected = any(pool_uid(each.record) == record.uid_text for each in self._memory.expected.values())
         if left or expected:
             await self._status_writer.write(record, (what_remains(left),), _changed(record.status, machine_parts(left)))
             return
@@ -134,7 +134,7 @@ class NodePoolReconciler:
         """The pool that wrote it."""
         changed = new or old
         assert changed is not None, "a change has a before or an after"
-        uid = owner_of(changed)
+        uid = pool_uid(changed)
         owner = next((each.name for each in changed.owners if each.uid == uid), "") if uid else ""
         return (ObjectKey(changed.key.namespace, owner),) if owner else ()
 

@@ -19,7 +19,6 @@ from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.offer import Offer
 from tgp.core.model.pod import Pod
-from tgp.core.pools.orders import owner_of
 from tgp.core.pools.upkeep import (
     DISRUPTED,
     MOST_FAILED,
@@ -31,6 +30,7 @@ from tgp.core.pools.upkeep import (
     care_for,
     marked_disrupted,
 )
+from tgp.core.requests.node_metadata import pool_key, pool_uid
 from tgp.ports.clock import Clock
 from tgp.ports.cluster import Cluster, ClusterBusy
 from tgp.ports.journal import Journal
@@ -87,7 +87,7 @@ class PoolRequestReconciler:
         return () if new is not None and new.repeats(old) else self._on(node.name)
 
     def _on(self, node: str) -> list[ObjectKey]:
-        return [record.key for record in self._views.requests.by_index(BY_NODE, node) if owner_of(record)]
+        return [record.key for record in self._views.requests.by_index(BY_NODE, node) if pool_uid(record)]
 
     # -- one reconcile -------------------------------------------------------------------------------------------------
 
@@ -134,10 +134,9 @@ class PoolRequestReconciler:
 
     def _pool_of(self, record: KubeObject[GPURequest]) -> KubeObject[GPUNodePool] | None:
         """By uid: a pool of the same name that was created later is another one."""
-        uid = owner_of(record)
-        owner = next((each.name for each in record.owners if each.uid == uid), "") if uid else ""
-        pool = self._views.pools.get(ObjectKey(record.key.namespace, owner)) if owner else None
-        return pool if pool is not None and pool.uid_text == uid else None
+        key = pool_key(record)
+        pool = self._views.pools.get(key) if key is not None else None
+        return pool if pool is not None and pool.uid_text == pool_uid(record) else None
 
     def _is_oldest_failed(self, record: KubeObject[GPURequest], pool: KubeObject[GPUNodePool]) -> bool:
         if record.value is None or record.value.status.phase != "Failed":

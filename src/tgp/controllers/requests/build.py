@@ -55,7 +55,7 @@ def build(
                 WatchSource(stores.in_mesh.store),
                 WatchSource(stores.sources.store, wakes.of_source),
                 WatchSource(stores.daemon_sets, wakes.waiting_requests),
-                WatchSource(stores.namespaces, wakes.waiting_requests),
+                WatchSource(stores.namespaces, wakes.of_namespace),
             ),
             also_reads=(stores.disruption_budgets,),
             writes=(stores.requests,),
@@ -65,11 +65,8 @@ def build(
     ]
 
 
-def _reconciler(
-    deps: Deps, stores: Stores, instances: Instances, boot: Boot, mesh_status: MeshStatusOf
-) -> RequestReconciler:
-    cache, accounts, home = instances.cache, instances.accounts, deps.settings.namespace
-    views = Views(
+def views_of(stores: Stores) -> Views:
+    return Views(
         stores.requests,
         stores.all_classes,
         stores.pools,
@@ -79,15 +76,25 @@ def _reconciler(
         stores.disruption_budgets,
         stores.namespaces,
     )
-    purchases = PurchaseGatherer(
-        views,
+
+
+def purchases_of(deps: Deps, stores: Stores, instances: Instances) -> PurchaseGatherer:
+    return PurchaseGatherer(
+        views_of(stores),
         deps.settings,
         market=stores.market,
-        instance_cache=cache,
-        accounts=accounts,
+        instance_cache=instances.cache,
+        accounts=instances.accounts,
         ledger=instances.ledger,
         consistency=instances.consistency,
     )
+
+
+def _reconciler(
+    deps: Deps, stores: Stores, instances: Instances, boot: Boot, mesh_status: MeshStatusOf
+) -> RequestReconciler:
+    cache, accounts, home = instances.cache, instances.accounts, deps.settings.namespace
+    views, purchases = views_of(stores), purchases_of(deps, stores, instances)
     observer = RequestObserver(
         views,
         deps.settings,

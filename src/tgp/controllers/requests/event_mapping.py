@@ -2,7 +2,8 @@
 
 A request that a user wrote and that waits is woken by every change in the market. Those of a pool may be a thousand,
 and their pool withdraws them soon: they are woken by their own changes, by their class's spec or readiness, by their
-pool, and by their class's sources. Beyond that they are looked at every two minutes.
+pool, by their class's sources, and when purchases are paused or go on. Beyond that they are looked at every two
+minutes.
 """
 
 from collections.abc import Iterable
@@ -26,6 +27,7 @@ from tgp.controllers.requests.indexes import (
 from tgp.core.inventory.limits import reservation_of
 from tgp.core.market.sources import sources_of
 from tgp.core.model.attempts import attempts_of, open_attempt
+from tgp.core.model.hold import hold_of
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
@@ -115,6 +117,15 @@ class RequestEventMapping:
             and any(source.name == changed.key.name for source in sources_of(record.value).values())
         ]
         of_pools = (record.key for name in selling for record in self._requests.by_index(WAITING_OF_POOL, name))
+        return [*self._waiting(), *of_pools]
+
+    def of_namespace(self, old: Metadata | None, new: Metadata | None) -> Iterable[ObjectKey]:
+        """Requests that wait; of pools only when purchases are paused or go on."""
+        before, after = (hold_of(each.annotations) if each is not None else None for each in (old, new))
+        if before == after:
+            return self._waiting()
+        classes = [record.key.name for record in self._classes.values()]
+        of_pools = (record.key for name in classes for record in self._requests.by_index(WAITING_OF_POOL, name))
         return [*self._waiting(), *of_pools]
 
     def waiting_requests(self, _old: object, _new: object) -> Iterable[ObjectKey]:

@@ -22,6 +22,7 @@ from tgp.api.request import GPURequest
 from tgp.api.schema import said_of
 from tgp.api.talos import TailscaleConfig, TalosConfig, WireGuardConfig
 from tgp.api.values import Version, talos_version
+from tgp.core.inventory.limits import USD
 from tgp.core.joining.talos.template import foreign_actions
 from tgp.core.model import gpus
 from tgp.core.model.cron import NotASchedule, read_schedule
@@ -46,6 +47,7 @@ RULES = (
     SemanticProblem(
         "a schedule cron cannot read", "budgets[].schedule, keepOn.schedule", "class_problems, pool_problems"
     ),
+    SemanticProblem("an amount of money among resources", "limits.resources", "class_problems, pool_problems"),
     SemanticProblem("a time zone IANA does not list", "budgets[].timeZone, keepOn.timeZone", "unknown_time_zones"),
     SemanticProblem("a network whose host part is not zero", "wireGuardConfig.addressPool", "class_problems"),
     SemanticProblem("a kubelet newer than the API server", "talosConfig.kubeletImage", "kubelet_problems"),
@@ -75,6 +77,8 @@ def class_problems(node_class: GPUNodeClass) -> list[FieldError]:
     """What is wrong with a class that its CRD accepted."""
     spec = node_class.spec
     problems = list(_unknown_gpus(spec.instance_requirements.gpu_types, "spec.instanceRequirements.gpuTypes"))
+    if spec.limits is not None:
+        problems += _money_among(spec.limits.resources, "set spec.limits.maxHourlyCost")
     if spec.talos_config is not None:
         problems += _of_talos(spec.talos_config, "spec.talosConfig")
     for place, provider in enumerate(spec.providers):
@@ -99,6 +103,8 @@ def pool_problems(pool: GPUNodePool) -> list[FieldError]:
     for place, budget in enumerate(pool.spec.disruption.budgets):
         if budget.schedule is not None:
             problems += _of_schedule(budget.schedule, f"spec.disruption.budgets[{place}].schedule")
+    if pool.spec.limits is not None:
+        problems += _money_among(pool.spec.limits.resources, "money is limited by the class, limits.maxHourlyCost")
     return problems
 
 
@@ -256,6 +262,11 @@ def _unknown_gpus(names: Iterable[str], path: str) -> Iterator[FieldError]:
 
 def _unknown_gpu(name: str, path: str) -> FieldError:
     return FieldError(path, Reason.INVALID, f"is an unknown GPU model{_hint(gpus.nearest(name))}", _quoted(name))
+
+
+def _money_among(resources: Iterable[str], instead: str) -> Iterator[FieldError]:
+    if USD in resources:
+        yield FieldError(f"spec.limits.resources[{USD}]", Reason.FORBIDDEN, f"is no resource: {instead}")
 
 
 def _of_schedule(schedule: str, path: str) -> Iterator[FieldError]:

@@ -182,6 +182,8 @@ def _every(limits: Limits | None) -> Iterator[_Limit]:
             most = microusd(limits.max_hourly_cost, "spec.limits.maxHourlyCost")
             yield _Limit(f"limits.maxHourlyCost is ${limits.max_hourly_cost}/h", USD, most)
     for resource, written in sorted(limits.resources.items()):
+        if resource == USD:  # no resource, and no money either: a condition says so, and nothing is bought
+            continue
         most = milli(written) if resource == "cpu" else whole(written)
         yield _Limit(f"limits.resources[{resource}] is {written}", resource, most)
 

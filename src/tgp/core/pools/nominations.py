@@ -5,9 +5,11 @@ the pod that needs it would cost a second one. A pod that is nominated while its
 its room there.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
+
+import msgspec
 
 from tgp.api.request import GPURequest
 from tgp.core.model.attempts import attempts_of, open_attempt, provider_of
@@ -77,9 +79,13 @@ def node_of(machine: PricedRoom) -> str:
     return machine.node.name if ours and machine.node is not None else ""
 
 
-def nominations(waiting: Iterable[Pod], machines: Sequence[PricedRoom]) -> list[Nomination]:
-    """In the order of the machines. A pod that is bound, being deleted, or nominated already is left alone."""
-    pods = {uid_text(pod.uid): pod for pod in waiting if asks_for_gpus(pod)}
+def nominations(waiting: Iterable[Pod], machines: Sequence[PricedRoom], nodes: Collection[str]) -> list[Nomination]:
+    """In the order of the machines. A pod that is bound, being deleted, or nominated already is left alone.
+
+    `nodes`: the names of all Nodes. A nomination to another one is of a machine that is gone, and counts as none.
+    """
+    asking = (pod for pod in waiting if asks_for_gpus(pod))
+    pods = {uid_text(pod.uid): _without_gone(pod, nodes) for pod in asking}
     if len({each.hourly_microusd for each in machines}) < 2:
         return []
     shapes: dict[Shape, list[Pod]] = {}
@@ -94,6 +100,11 @@ def nominations(waiting: Iterable[Pod], machines: Sequence[PricedRoom]) -> list[
             there = [pod for pod in pods.values() if pod.nominated_node == node]
             found += [Nomination(pod, node, request) for pod in _fitting(planned, machine.room, there)]
     return found
+
+
+def _without_gone(pod: Pod, nodes: Collection[str]) -> Pod:
+    gone = pod.nominated_node and pod.nominated_node not in nodes
+    return msgspec.structs.replace(pod, nominated_node="") if gone else pod
 
 
 def _contested(

@@ -22,7 +22,7 @@ from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.offer import UNKNOWN_REGION, Offer
 from tgp.core.model.pod import OwnerRef, Pod
 from tgp.core.model.record import uid_text
-from tgp.core.pools.planner.world import Order
+from tgp.core.pools.planner.world import PRICE_MARGIN, Order
 
 # Annotations of a pool's request: its anchor, the pods that it was bought for, and the plan that ordered it.
 FOR, PODS, PLAN = "tgp.io/for", "tgp.io/pods", "tgp.io/plan"
@@ -30,7 +30,6 @@ NOT_IN_BACKUPS = "velero.io/exclude-from-backup"  # a restored copy would be a r
 DIGITS = 10
 LONGEST_NAME = 63
 MOST_ORDINALS = 200  # requests that one anchor may have had and that still exist
-PRICE_MARGIN = 20  # a twentieth: what a price may rise between the plan and the order
 BACKSTOP = "30m"  # the idle timeout once no pool looks after the machine (kubectl delete --cascade=orphan)
 SLOT = "slot-"  # how the anchor of a pool with `replicas` begins
 _REGION = r"^[!-~]{1,63}$"
@@ -86,12 +85,6 @@ def _pods_text(pods: Iterable[Pod]) -> str:
     for pod in pods:
         families.setdefault(family(pod), []).append(uid_text(pod.uid))
     return msgspec.json.encode(families, order="sorted").decode()
-
-
-def owner_of(record: KubeObject[GPURequest]) -> str:
-    """The uid of the pool that wrote it; empty: a user did."""
-    owner = next((each for each in record.owners if each.controller and each.kind == POOL_KIND), None)
-    return owner.uid if owner is not None else ""
 
 
 def anchored(orders: Iterable[Order], taken: Collection[str]) -> Iterator[AnchoredOrder]:

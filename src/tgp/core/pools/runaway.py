@@ -22,9 +22,10 @@ from tgp.core.model.record import uid_text
 from tgp.core.model.resources import amount_text
 from tgp.core.model.taints import untolerated
 from tgp.core.pools.capacity import less, taken_by
-from tgp.core.pools.orders import anchor_of, bought_for, family, owner_of, slot_number
+from tgp.core.pools.orders import anchor_of, bought_for, family, slot_number
 from tgp.core.pools.upkeep import SCHEDULED_WITHIN
 from tgp.core.requests.chosen_offer import offer_of
+from tgp.core.requests.node_metadata import pool_uid
 from tgp.core.requests.node_state import idle
 
 PAUSES = (timedelta(minutes=5), timedelta(minutes=30), timedelta(days=1))  # after the first, second, every further one
@@ -77,7 +78,7 @@ class Refusals:
 
 def failed_machines(record: KubeObject[GPURequest], now: datetime) -> Iterator[UnusableMachine]:
     """Of one request, the machines that were never ready, as its attempts tell."""
-    if record.value is None or record.value.status.ready_at is not None or not owner_of(record):
+    if record.value is None or record.value.status.ready_at is not None or not pool_uid(record):
         return
     for each in attempts_of(record):
         if each.outcome != "Failed" or each.launched_at is None or each.ended_at is None or each.offer is None:
@@ -98,7 +99,7 @@ def failed_machines(record: KubeObject[GPURequest], now: datetime) -> Iterator[U
 def unused_since(record: KubeObject[GPURequest], node: Node | None, there: Iterable[Pod]) -> datetime | None:
     """Since when a pool's machine is ready and no pod uses its GPUs; None: that is not so, or it keeps a slot."""
     attempt = open_attempt(attempts_of(record))
-    if record.value is None or attempt is None or attempt.launched_at is None or not owner_of(record):
+    if record.value is None or attempt is None or attempt.launched_at is None or not pool_uid(record):
         return None
     ready_at, idle_since = record.value.status.ready_at, record.value.status.idle_since
     if ready_at is None or idle_since is None or node is None or slot_number(anchor_of(record)) is not None:
@@ -214,7 +215,7 @@ class Runaways:
             not_for[uid] = frozenset(each.offer for each in known.values())
             if now < until:
                 ends[uid] = until
-                refused[uid] = refusal(known.values(), until)
+                refused[uid] = refusal(known.values(), until, "replica" if pod is None else "pod")
         return Refusals(refused, not_for, ends)
 
 
@@ -226,14 +227,15 @@ def paused_until(machines: Collection[UnusableMachine]) -> datetime:
     return last_end(machines) + PAUSES[min(len(machines), len(PAUSES)) - 1]
 
 
-def refusal(machines: Collection[UnusableMachine], until: datetime) -> str:
+def refusal(machines: Collection[UnusableMachine], until: datetime, whom: str = "pod") -> str:
     last, count = max(machines, key=lambda each: (each.ended_at, each.token)), len(machines)
     cost = about(sum(each.microusd for each in machines))
     bought = "A machine was" if count == 1 else f"{count} machines were"
     reason = "MachinesUnusable" if count >= len(PAUSES) else "MachineUnusable"  # another reason is told at once
+    unless = ", unless its template changes" if whom == "pod" else ""
     return (
-        f"{reason}: {bought} bought for this pod and did not serve it; cost so far: {cost}. The last one, GPURequest "
-        f"{last.key}, {last.what}. Before {rfc3339(until)} nothing more is bought for it, unless its template changes"
+        f"{reason}: {bought} bought for this {whom} and did not serve it; cost so far: {cost}. The last one, "
+        f"GPURequest {last.key}, {last.what}. Before {rfc3339(until)} nothing more is bought for it{unless}"
     )
 
 

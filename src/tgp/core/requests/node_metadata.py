@@ -162,6 +162,12 @@ def pool_owner(record: KubeObject[GPURequest]) -> OwnerRef | None:
     return next((owner for owner in record.owners if owner.controller and owner.kind == POOL_KIND), None)
 
 
+def pool_uid(record: KubeObject[GPURequest]) -> str:
+    """Of the pool that created the request; empty: a user did."""
+    owner = pool_owner(record)
+    return owner.uid if owner is not None else ""
+
+
 def pool_name(record: KubeObject[GPURequest]) -> str:
     """Of the pool that created the request; empty: a user did."""
     owner = pool_owner(record)

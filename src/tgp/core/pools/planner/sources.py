@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from tgp.api.common import canonical_provider
-from tgp.core.inventory.limits import GIB
+from tgp.core.inventory.limits import GIB, NODES, USD
 from tgp.core.market.offer_filters import NO_POLICY
 from tgp.core.model.columns import AS_MANY_AS_ASKED, BOOT_MODES, Small
 from tgp.core.model.gpus import resource_name
@@ -18,7 +18,7 @@ from tgp.core.model.taints import Taint
 from tgp.core.pools.planner.masks import SourceTable, label_column, stacked
 from tgp.core.pools.planner.offers import PoolOffers
 from tgp.core.pools.planner.problem import Bools, Floats, Index, Ints, Limit
-from tgp.core.pools.planner.world import NODES, USD, Capacity, LimitRoom, PlanInput, PlannedPool
+from tgp.core.pools.planner.world import PRICE_MARGIN, Capacity, LimitRoom, PlanInput, PlannedPool
 from tgp.core.requests.bids import DEFAULT_MARGIN, bid
 
 PODS = "pods"
@@ -26,7 +26,6 @@ EPHEMERAL_STORAGE = "ephemeral-storage"
 PODS_PER_NODE = 110  # the kubelet's default
 KERNEL_SHARE = 0.075  # of a machine's memory, for the kernel and the kubelet, until a machine of the type was seen
 SYSTEM_CPU_MILLI = 200  # the same of its CPU
-PRICE_MARGIN = 1.05  # times the planned price: what a pool's request may pay
 ASSUMED_LEFT = {Stock.CONFIRMED: 16, Stock.LIKELY: 4, Stock.UNKNOWN: 2}  # where the provider does not tell
 MOST_LEFT = 10_000
 MOST_WEIGHT = 100  # of a pool
@@ -163,7 +162,7 @@ class SourceSet:
             ]
         )[self.pool[sources]]
         fixed = (columns.boot[rows] == _POWER) | (columns.spot[rows] & (columns.host_sum[rows] != 0))
-        most = np.minimum(np.ceil(self.price[sources] * PRICE_MARGIN), ceilings)
+        most = np.minimum(self.price[sources] + np.ceil(self.price[sources] / PRICE_MARGIN), ceilings)
         return np.where(fixed, self.price[sources], most)
 
 

@@ -21,7 +21,7 @@ from tgp.core.model.workload import DaemonSet
 from tgp.core.pools.planner.classes import Namespaces
 from tgp.core.requests.purchase import SourceObservation
 
-USD, NODES = "usd", "nodes"  # resources of a limit, beside those of Kubernetes
+PRICE_MARGIN = 20  # a twentieth: what a price may rise between the plan and the order
 
 
 @dataclass(frozen=True, slots=True)
