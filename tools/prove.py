@@ -31,7 +31,11 @@ class Proof:
 # The longest first.
 PROOFS = (
     Proof("faults", "5000 hours of random faults lose no money and notice 14 mutants", ("tests/sim/test_safety.py",)),
-    Proof("plans", "all five faults at each side effect of three lives", ("tests/sim/lives/test_enumerated.py",)),
+    Proof(
+        "plans",
+        "all five faults at each side effect of three lives and of pools",
+        ("tests/sim/lives/test_enumerated.py",),
+    ),
     Proof(
         "lives",
         "60 random worlds, 100 random histories, 500 forgeries, 1000 requests at once",

@@ -37,7 +37,7 @@ from tgp.core.pools.limits import expected_reservation, limit_rooms
 from tgp.core.pools.machine_types import owned_shape
 from tgp.core.pools.nodepool import PoolObservation, judge_pool
 from tgp.core.pools.nominations import PricedRoom, node_of, reserved_node_name
-from tgp.core.pools.orders import owner_of
+from tgp.core.pools.orders import anchor_of, owner_of
 from tgp.core.pools.planner.rows import own_price_until
 from tgp.core.pools.planner.world import LimitRoom, PlanInput, PlannedPool, Shape
 from tgp.core.pools.replicas import missing_slots
@@ -184,7 +184,7 @@ class WorldObserver:
                     offer.hourly_microusd,
                     record,
                     self._views.nodes.get(ObjectKey("", reserved_node_name(record))),
-                    self._memory.bought_for.get(record.key, ()),
+                    self._memory.bought_for.get(record.key) or _anchored_by(record),
                 )
         for key, expected in sorted(self._memory.expected.items()):
             if self._views.requests.get(key) is None:
@@ -335,6 +335,11 @@ class WorldObserver:
             if owner_of(record) and record.value is not None and record.value.status.phase == "Failed":
                 cooldowns = own_cooldowns(cooldowns, attempts_of(record))
         return cooldowns
+
+
+def _anchored_by(record: KubeObject[GPURequest]) -> tuple[str, ...]:
+    """Of the pods that a machine was bought for, the one that its request names: all that a new process knows."""
+    return (anchor_of(record),) if owner_of(record) else ()
 
 
 def _holds(record: KubeObject[GPURequest], kind: str) -> bool:
