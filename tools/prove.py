@@ -32,7 +32,9 @@ class Proof:
 PROOFS = (
     Proof("faults", "5000 hours of random faults lose no money and notice 14 mutants", ("tests/sim/test_safety.py",)),
     Proof(
-        "plans", "all five faults at each side effect of three workloads", ("tests/sim/lifecycle/test_enumerated.py",)
+        "plans",
+        "all five faults at each side effect of three workloads and of pools",
+        ("tests/sim/lifecycle/test_enumerated.py",),
     ),
     Proof(
         "lifecycle",

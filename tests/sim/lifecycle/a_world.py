@@ -102,10 +102,10 @@ class SimEnv:
     def drops(self, name: str = "train", namespace: str = "default") -> None:
         self.world.api.local_api.delete(GPU_REQUEST, namespace, name)
 
-    def works(self, name: str = "job", *, run_for: str = "10m", gpus: int = 1) -> None:
+    def works(self, name: str = "job", *, run_for: str = "10m", gpus: int = 1, **spec: Any) -> None:
         """A job that needs GPUs, and tolerates what rented machines carry."""
         tolerations = [{"operator": "Exists"}]
-        template = a_template(run_for=run_for, gpus=gpus, restartPolicy="Never", tolerations=tolerations)
+        template = a_template(run_for=run_for, gpus=gpus, restartPolicy="Never", tolerations=tolerations, **spec)
         self.world.api.local_api.create(JOB, a_job(name, template=template))
 
     def running_pods(self) -> list[str]:

@@ -16,10 +16,10 @@ from typing import Any, Protocol
 
 import msgspec
 
-from tests.sim.an_operator import a_class, create, operator_main
+from tests.sim.an_operator import a_class, a_pool, create, operator_main
 from tests.sim.lifecycle.a_world import SimEnv, sim_env
 from tests.sim.lifecycle.forks import Forks
-from tgp.api.resource import CONFIG_MAP, GPU_NODE_CLASS, GPU_REQUEST, JOB, NAMESPACE
+from tgp.api.resource import CONFIG_MAP, GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, JOB, NAMESPACE
 from tgp.app.settings import Settings
 from tgp.core.inventory.orphans import too_many
 from tgp.core.model.attempts import FINALIZER
@@ -225,7 +225,18 @@ def gist_of(endpoint: str, call: Any) -> str:
 def _kind(path: str) -> str:
     """A path without the names in it."""
     parts = path.strip("/").split("/")
-    known = ("gpurequests", "gpunodeclasses", "nodes", "configmaps", "events", "leases", "machines", "pods", "secrets")
+    known = (
+        "gpurequests",
+        "gpunodeclasses",
+        "gpunodepools",
+        "nodes",
+        "configmaps",
+        "events",
+        "leases",
+        "machines",
+        "pods",
+        "secrets",
+    )
     return " ".join(part for part in parts if part in (*known, "status", "eviction", "binding"))
 
 
@@ -370,6 +381,64 @@ FAMILY = Family()
 
 
 @dataclass(frozen=True)
+class PoolLife:
+    """A pool whose first offer is sold out, for one pod; its machine empties, and the pool is deleted."""
+
+    name: str = "pool"
+    replicas: int = 2
+
+    def begin(self, env: SimEnv) -> None:
+        a_class(env.world, CLASS)
+        a_pool(env.world, "team", CLASS, disruption={"consolidateAfter": "1m"})
+
+    def play(self, env: SimEnv) -> None:
+        local = env.world.api.local_api
+        env.simulator.faults.aim(CloudFault.SOLD_OUT, CloudVerb.LAUNCH)
+        env.works(run_for="2m")
+        env.until(lambda: _succeeded(env, "job"))
+        env.until(lambda: not _requests_of(env))
+        local.delete(GPU_NODE_POOL, "default", "team")
+        env.until(lambda: local.get(GPU_NODE_POOL, "default", "team") is None)
+        local.delete(JOB, "default", "job", propagation="Background")
+
+
+@dataclass(frozen=True)
+class TwoMachines:
+    """A pod that runs anywhere and one that needs 80 GB, whose machine is ready first: it is nominated to that."""
+
+    name: str = "two machines"
+    replicas: int = 2
+
+    def begin(self, env: SimEnv) -> None:
+        a_class(env.world, CLASS, timeouts={"launch": "5m", "boot": "1h", "join": "1h"})
+        a_pool(env.world, "team", CLASS, disruption={"consolidateAfter": "1m"})
+
+    def play(self, env: SimEnv) -> None:
+        local = env.world.api.local_api
+        env.works("any", run_for="3m")
+        env.works("large", run_for="3m", nodeSelector={"tgp.io/gpu-memory": "80"})
+        env.until(lambda: len(_requests_of(env)) == 2, step=1.0)
+        cheap = min(_requests_of(env), key=lambda row: float(row["spec"]["maxHourlyPrice"]))
+        env.node_bootstrap.node_faults.named[cheap["metadata"]["name"]] = [NodeFault.REGISTERS_LATE]
+        env.until(lambda: _succeeded(env, "any") and _succeeded(env, "large"))
+        env.until(lambda: not _requests_of(env))
+        for name in ("any", "large"):
+            local.delete(JOB, "default", name, propagation="Background")
+
+
+def _requests_of(env: SimEnv) -> list[dict[str, Any]]:
+    return list(env.world.api.local_api.objects(GPU_REQUEST))
+
+
+def _succeeded(env: SimEnv, job: str) -> bool:
+    found = env.world.api.local_api.get(JOB, "default", job)
+    return found is not None and found.get("status", {}).get("succeeded") == 1
+
+
+POOL, TWO_MACHINES = PoolLife(), TwoMachines()
+
+
+@dataclass(frozen=True)
 class Crowd:
     """People who come, change their minds and force things; drawn by the seed."""
 
@@ -416,7 +485,7 @@ class _People:
                 self._drop(obj)
 
     def _requests(self) -> list[dict[str, Any]]:
-        return list(self._env.world.api.local_api.objects(GPU_REQUEST))
+        return _requests_of(self._env)
 
     def _do_something(self) -> None:
         here, luck = self._requests(), self._luck

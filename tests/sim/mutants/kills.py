@@ -29,6 +29,7 @@ KILLS: dict[str, Kill] = {
     "device-by-name": Kill("namesake", "a foreign device was removed"),
     "empty-list-believed": Kill("nothing-listed", "I9"),
     "empty-view-believed": Kill("no-request-shown", "I9"),
+    "empty-view-plans-again": Kill("no-request-shown-to-a-pool", "a second request was created for a pod"),
     "end-believed-at-once": Kill("whole-life", "I9"),
     "failed-requests-not-kept": Kill("restart-after-an-unusable-machine", "the next machine was bought at once"),
     "failed-requests-not-read": Kill("restart-after-an-unusable-machine", "the next machine was bought at once"),

@@ -9,7 +9,7 @@ from tests.sim.lifecycle.a_world import SimEnv, sim_env
 from tests.sim.lifecycle.reference import QUICK
 from tests.sim.with_pools import asks, begin, events_of, requests, runs
 from tgp.adapters.kube.store import Store
-from tgp.api.resource import NODE, POD
+from tgp.api.resource import GPU_REQUEST, NODE, POD
 from tgp.sim.checkers.recorded import RecordedRequest
 from tgp.sim.checkers.recorder import Checker
 from tgp.sim.node_bootstrap import KubeletTimes, NodeFault
@@ -89,6 +89,30 @@ def tainted_by_others(seed: str) -> None:
 
         assert not runs(env)(), "the taint is of no effect"
         assert rented(env) == 1, "a second machine was bought for a pod that the first one does not serve"
+
+
+def no_request_shown_to_a_pool(seed: str) -> None:
+    """For a minute the API server lists no request at all, to a leader that has never heard of one; a machine boots."""
+    put, blind = Store.replace, [False]
+
+    async def replace_all(store: Store[Any], listed: Any, version: int, *, rewound: bool = False) -> None:
+        shown = {} if blind[0] and store.resource is GPU_REQUEST else listed
+        await put(store, shown, version, rewound=rewound)
+
+    with patch.object(Store, "replace", replace_all), sim_env(seed, kubelets=QUICK) as env:
+        begin(env)
+        env.node_bootstrap.node_faults.aim(NodeFault.REGISTERS_LATE)
+        asks(env)
+        env.until(lambda: rented(env) == 1, minutes=2, step=1.0)
+        blind[0] = True
+        env.world.processes["operator-0"].crash(restart_after=1.0)
+        env.world.run(seconds=70)
+        assert len(requests(env)) == 1, "a second request was created for a pod: the first was not in a list"
+        blind[0] = False
+        env.world.processes["operator-0"].crash(restart_after=1.0)
+        env.world.run(minutes=4)
+
+        assert rented(env) == len(requests(env)) == 1, "a second machine was bought for a pod"
 
 
 # -- what did not work -------------------------------------------------------------------------------------------------
@@ -181,6 +205,7 @@ POOLS = (
     pod_while_a_machine_comes,
     ready_before_its_gpus,
     tainted_by_others,
+    no_request_shown_to_a_pool,
     restart_after_an_unusable_machine,
     dearer_after_the_plan,
     long_boot,
