@@ -33,6 +33,7 @@ PARTS = (
     part("controlplane", waits=True, tools=True),
     part("controlplane/joining", "controlplane/test_joining.py", waits=True, tools=True),
     part("controlplane/lifecycle", "controlplane/test_lifecycle.py", waits=True, tools=True),
+    part("controlplane/pools", "controlplane/test_pools.py", waits=True, tools=True),
     part("controlplane/scheduler", "controlplane/test_scheduler_judge.py", tools=True),
     part("realmesh", waits=True, tools=True),
     part("cli", tools=True),

@@ -30,6 +30,7 @@ class NodeRegistrar:
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="estate", daemon=True)
         self.nameless: list[str] = []  # machines that run and were never told who they are
+        self.with_gpus = True  # False: a Node that registers from now on shows no GPU until `show_gpus`
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -65,8 +66,16 @@ class NodeRegistrar:
             self._silence(self._awake[machine.id])
             del self._awake[machine.id]
 
+    def show_gpus(self, machine: SimulatedMachine) -> None:
+        """The device plugin has found them."""
+        plate, gpus = self._awake[machine.id], {GPU: str(machine.product.gpu_count)}
+        change = {"status": {"capacity": gpus, "allocatable": gpus}}
+        self._admin.call("PATCH", f"/api/v1/nodes/{plate.node}/status", change)
+
     def _wake(self, plate: BootIdentity, machine: SimulatedMachine) -> None:
         node = node_of(plate, machine, self._simulators.joins(plate.guest) if plate.guest is not None else "")
+        if not self.with_gpus:
+            del node["status"]["capacity"][GPU]  # its allocatable is the same table
         try:
             self._admin.call("POST", "/api/v1/nodes", node)
         except Refused as error:
@@ -86,12 +95,13 @@ class NodeRegistrar:
 
 
 def node_of(plate: BootIdentity, machine: SimulatedMachine, address: str = "") -> dict[str, Any]:
-    """As a kubelet registers it, its GPUs counted already."""
+    """As a kubelet registers it: with the taints of its config, its GPUs counted already. Talos sets no label yet."""
     product = machine.product
     capacity = {GPU: str(product.gpu_count), "cpu": str(product.vcpus or 4), "memory": f"{product.memory_gib or 16}Gi"}
     node = fake_node(plate.node, capacity)
+    node["spec"] = {"taints": list(plate.guest.taints)} if plate.guest is not None and plate.guest.taints else {}
     if plate.provider_id:
-        node["spec"] = {"providerID": plate.provider_id}
+        node["spec"]["providerID"] = plate.provider_id
     if address:
         node["status"]["addresses"] = [{"type": "InternalIP", "address": address}]
     return node

@@ -74,11 +74,17 @@ def admin(plane, kubectl_program, simulators, node_bootstrap) -> Kubectl:
 
 
 def furnished(run: Kubectl, simulators: Simulators) -> Kubectl:
+    installed(run, simulators).apply(a_class(simulators))
+    run("label", "namespace", "default", f"{ALLOW_UNTRUSTED}=true")
+    return run
+
+
+def installed(run: Kubectl, simulators: Simulators) -> Kubectl:
+    """The same without a class."""
     run("apply", "--server-side", f"--filename={ROOT / 'deploy' / 'crds'}")
     run("wait", "--for=condition=Established", "crd", "--all", "--timeout=120s")
     run("apply", f"--filename={ROOT / 'deploy' / 'rbac'}")
-    run.apply(a_secret(simulators), join_secret(), a_device_plugin(), a_class(simulators))
-    run("label", "namespace", "default", f"{ALLOW_UNTRUSTED}=true")
+    run.apply(a_secret(simulators), join_secret(), a_device_plugin())
     return run
 
 

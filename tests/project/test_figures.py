@@ -131,6 +131,7 @@ FIGURES = (
     Figure(POOLS, "pods that leave within {}", capacity.LEAVING_WITHIN),
     Figure(POOLS, "the planned price and {} more", 1 / world.PRICE_MARGIN),
     Figure(POOLS, "more expensive or over a limit for {}", upkeep.WITHDRAWN_AFTER),
+    Figure(POOLS, "waits for it, up to {} after", upkeep.PREPARED_WITHIN),
     Figure(POOLS, "nothing is bought for {},", runaway.PAUSES[0]),
     Figure(POOLS, "after the second such machine for {}", runaway.PAUSES[1]),
     Figure(POOLS, "after the third and every further one for {}", runaway.PAUSES[2]),

@@ -96,6 +96,8 @@ def test_a_request_is_written_as_the_plan_ordered_it():
     assert manifest["spec"] == {
         "nodeClassRef": {"name": "rented"},
         "offer": {"provider": "simulated", "instanceType": "t4.1", "region": "us-west-1"},
+        "gpuType": "T4",
+        "gpuCount": 1,
         "spot": True,
         "maxHourlyPrice": "0.42",
         "maxLifetime": "Never",

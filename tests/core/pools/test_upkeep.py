@@ -131,6 +131,16 @@ def test_time_counts_from_the_end_of_the_last_attempt():
     assert cared(tried) == Leave(ago(seconds=10) + WITHDRAWN_AFTER)
 
 
+@pytest.mark.parametrize(("minutes", "withdrawn"), [(1, False), (9, False), (10, True)])
+def test_a_request_waits_for_the_providers_image_for_some_minutes(minutes, withdrawn):
+    """Another offer of the provider needs the same image, and is no better."""
+    said = "ImagePreparing: the image factory is building Talos v1.13.0; purchases wait for it"
+    tried = an_attempt(outcome="NotOrdered", message=said, endedAt=written(ago(seconds=40)))
+    record = msgspec.structs.replace(waits("BackingOff", attempts=[tried]), created_at=ago(minutes=minutes))
+
+    assert isinstance(cared(record), Withdraw if withdrawn else Leave)
+
+
 def test_a_request_with_an_order_under_way_is_never_withdrawn():
     """It may have a machine."""
     assert cared(waits("LaunchOutcomePending", attempts=[an_attempt()])) == Leave()

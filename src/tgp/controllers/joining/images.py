@@ -10,12 +10,13 @@ import msgspec
 from tgp.api.common import canonical_provider
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.talos import TalosConfig
-from tgp.controllers.joining.snapshots import PREPARING, SnapshotManager
+from tgp.controllers.joining.snapshots import SnapshotManager
 from tgp.controllers.market.credentials import credentials_for
 from tgp.core.joining.talos.assets import asset_for, platform_for
 from tgp.core.joining.talos.extensions import wanted_extensions
 from tgp.core.market.sources import sources_of
 from tgp.core.model import gpus
+from tgp.core.model.attempts import IMAGE_PREPARING
 from tgp.core.model.boot_image import BootImage
 from tgp.core.model.image_mark import ImageMark
 from tgp.core.model.mesh import IN_A_TAILNET, Backend
@@ -110,7 +111,7 @@ class ImageResolver:
     async def _fetched(self, source: Source, version: TalosVersion, arch: str, schematic: str, asset: str) -> str:
         cluster = self._cluster_id()
         if not cluster:
-            raise BootRefused(PREPARING, "the cluster's id is not known yet; retrying")
+            raise BootRefused(IMAGE_PREPARING, "the cluster's id is not known yet; retrying")
         mark = ImageMark(cluster, version, arch, schematic)
         store = await self._open(source)
         try:

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from datetime import UTC, datetime, timedelta
 
+from tgp.core.model.attempts import IMAGE_PREPARING
 from tgp.core.model.cloud_errors import OrderRefused, OutcomeUnknown
 from tgp.core.model.image_mark import ImageMark, read_mark
 from tgp.ports.boot import BootRefused
@@ -24,7 +25,7 @@ STUCK_AFTER = timedelta(hours=3)  # a longer import never finishes; by the provi
 
 NEVER = datetime.max.replace(tzinfo=UTC)
 
-PREPARING, REFUSED, NOT_BUILT = "ImagePreparing", "ImageRefused", "ImageNotBuilt"
+REFUSED, NOT_BUILT = "ImageRefused", "ImageNotBuilt"
 
 
 class SnapshotManager:
@@ -53,15 +54,17 @@ class SnapshotManager:
                 await self._wait_for(store, mark, listed[0])
             await self._make(store, mark, await self._built(mark, built))
             raise BootRefused(
-                PREPARING, f"{store.title} started the import of Talos {mark.version}; this takes minutes"
+                IMAGE_PREPARING, f"{store.title} started the import of Talos {mark.version}; this takes minutes"
             )
 
     async def _wait_for(self, store: ImageStore, mark: ImageMark, image: StoredImage) -> None:
         """Always raises: the image is not ready."""
         if image.made_at is not None and self._clock.now() - image.made_at > STUCK_AFTER:
             await store.remove(image.id)
-            raise BootRefused(PREPARING, f"{store.title} snapshot import of Talos {mark.version} timed out; retrying")
-        raise BootRefused(PREPARING, f"{store.title} is importing Talos {mark.version}; purchases wait for it")
+            raise BootRefused(
+                IMAGE_PREPARING, f"{store.title} snapshot import of Talos {mark.version} timed out; retrying"
+            )
+        raise BootRefused(IMAGE_PREPARING, f"{store.title} is importing Talos {mark.version}; purchases wait for it")
 
     async def _built(self, mark: ImageMark, built: Callable[[], Awaitable[str]]) -> str:
         url = await built()
@@ -71,9 +74,9 @@ class SnapshotManager:
         now = self._clock.boottime()
         minutes = int(now - self._building_since.setdefault(mark, now)) // 60
         if minutes * 60 < BUILT_WITHIN:
+            since = f", for {minutes} min now" if minutes else ""
             raise BootRefused(
-                PREPARING,
-                f"the image factory has been building Talos {mark.version} for {minutes} min; purchases wait for it",
+                IMAGE_PREPARING, f"the image factory is building Talos {mark.version}{since}; purchases wait for it"
             )
         del self._building_since[mark]
         raise BootRefused(
@@ -87,7 +90,7 @@ class SnapshotManager:
         since = self._absent_since.setdefault(mark, now)
         if now - since < LISTING_LAG:
             raise BootRefused(
-                PREPARING,
+                IMAGE_PREPARING,
                 f"{store.title} lists no image of Talos {mark.version}; the import "
                 "starts when the next list shows none again",
             )
@@ -95,7 +98,7 @@ class SnapshotManager:
         try:
             await store.make(str(mark), url)
         except OutcomeUnknown as error:
-            raise BootRefused(PREPARING, f"{error}; searching for the image before another import") from error
+            raise BootRefused(IMAGE_PREPARING, f"{error}; searching for the image before another import") from error
         except OrderRefused as error:
             raise BootRefused(REFUSED, f"{error}; or set a snapshot of your own in settings.snapshotId") from error
 

@@ -13,6 +13,7 @@ from tgp.core.model.token import plain_uid, read_token
 
 FINALIZER = "tgp.io/machine"
 UID_ANNOTATION = "tgp.io/uid"  # written with the finalizer: a copy restored under another uid does not match it
+IMAGE_PREPARING = "ImagePreparing"  # how the message of an attempt begins that waits for the provider's image
 LAUNCHED = "Launched"  # the outcome of an attempt while the machine is ours
 MESSAGE_KEPT = 512  # characters of a provider's message
 

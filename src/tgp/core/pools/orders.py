@@ -17,6 +17,7 @@ from tgp.api.request import GPURequest
 from tgp.api.resource import GPU_NODE_POOL, GPU_REQUEST
 from tgp.api.values import microusd, usd
 from tgp.core.model.costs import POOL_KIND
+from tgp.core.model.gpus import known
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.offer import UNKNOWN_REGION, Offer
@@ -141,6 +142,8 @@ def manifest_of(
         "spec": {
             "nodeClassRef": {"name": class_name},
             "offer": pinned(order.offer),
+            **({"gpuType": order.offer.gpu} if known(order.offer.gpu) else {}),
+            "gpuCount": max(order.offer.gpu_count, 1),
             "spot": order.offer.spot,
             "maxHourlyPrice": usd(most_microusd(order, pool.value)),
             "maxLifetime": "Never",

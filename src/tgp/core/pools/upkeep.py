@@ -12,7 +12,7 @@ from tgp.api.common import Condition
 from tgp.api.nodepool import GPUNodePool, canonical_policy
 from tgp.api.request import GPURequest
 from tgp.api.values import NEVER, go_duration, span
-from tgp.core.model.attempts import attempts_of, gpu_resource, open_attempt
+from tgp.core.model.attempts import IMAGE_PREPARING, attempts_of, gpu_resource, open_attempt
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
 from tgp.core.model.pod import Pod
@@ -24,6 +24,7 @@ from tgp.core.requests.purchase_stops import PAUSED
 DISRUPTED = "Disrupted"  # the condition of a request that its pool deletes next
 EMPTY, SURPLUS, GANG = "Empty", "Surplus", "GangNotServed"  # its reasons
 WITHDRAWN_AFTER = timedelta(seconds=30)  # without an offer that can be bought
+PREPARED_WITHIN = timedelta(minutes=10)  # of its creation: every machine of that provider waits for the same image
 FAILED_KEPT = timedelta(hours=1)  # what failed is remembered by its request for so long
 MOST_FAILED = 64  # of a pool
 SCHEDULED_WITHIN = timedelta(minutes=2)  # of Ready: the scheduler may not have bound the pods it was bought for yet
@@ -119,10 +120,13 @@ def _waiting(seen: PoolRequest) -> Care:
     launched = next((each for each in record.value.status.conditions if each.type == "Launched"), None)
     if launched is None or launched.status != "False" or launched.reason in UNDECIDED:
         return Leave()
-    ends = [each.ended_at for each in attempts_of(record) if each.ended_at is not None]
-    since = max(ends, default=launched.last_transition_time or record.created_at or seen.now)
-    if seen.now < since + WITHDRAWN_AFTER:
-        return Leave(since + WITHDRAWN_AFTER)
+    attempts = attempts_of(record)
+    ends = [each.ended_at for each in attempts if each.ended_at is not None]
+    until = max(ends, default=launched.last_transition_time or record.created_at or seen.now) + WITHDRAWN_AFTER
+    if attempts and (attempts[-1].message or "").startswith(IMAGE_PREPARING):
+        until = max(until, (record.created_at or seen.now) + PREPARED_WITHIN)
+    if seen.now < until:
+        return Leave(until)
     return Withdraw(f"{launched.reason}: {launched.message}", paused=launched.reason in PAUSED)
 
 
