@@ -186,10 +186,10 @@ def _required(key: str, labels: Manifest) -> Manifest:
     return {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
 
 
-def gpu_market(count: int, classes: int, seed: int) -> Case:
+def gpu_market(count: int, classes: int, seed: int, types_on_sale: int = MARKET_TYPES) -> Case:
     """Machines with 1 to 8 GPUs, no two alike; pods that ask for GPU memory, models, regions or on-demand machines."""
     luck = random.Random(seed)
-    types = tuple(_market_type(number, luck) for number in range(MARKET_TYPES))
+    types = tuple(_market_type(number, luck) for number in range(types_on_sale))
     asked = [_asked(types, luck) for _ in range(classes)]
     weights = [luck.gammavariate(0.5, 1.0) + 1e-3 for _ in range(classes)]
     drawn = [*range(classes), *luck.choices(range(classes), weights, k=count - classes)]

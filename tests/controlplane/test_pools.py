@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
-from tests.controlplane.test_lives import condition, installed, seen
+from tests.controlplane.test_lifecycle import condition, installed, seen
 
 from tests.controlplane.node_registrar import GPU, NodeRegistrar
 from tests.controlplane.replica import SHORT

@@ -31,7 +31,7 @@ from tgp.ports.mesh import MeshError
 
 LOOK_FOR_NODE = timedelta(seconds=15)
 LOOK_BEFORE_READY = timedelta(seconds=5)  # the Node has registered: every second until ready is billed
-LEASE_KEPT = timedelta(seconds=15)  # how long a good read counts: a kubelet renews its Lease every 10 s, for 40 s
+LEASE_KEPT = timedelta(seconds=15)  # how long a read counts, unless the Node turns ready meanwhile: a Lease lasts 40 s
 LOOK_AFTER_READY = timedelta(minutes=2)  # all machines at the same times: one list serves them all
 SWEEP_EVERY = timedelta(minutes=1)  # while there are join records: leftovers are removed soon, and a check is free
 LOOK_FOR_LEFTOVERS = timedelta(minutes=5)
@@ -136,7 +136,7 @@ class JoinReconciler:
             return silence_of(entry.node, None, self._clock.now())
         now, last = self._clock.boottime(), self._mesh_statuses.lease_read(entry.token)
         if last is not None and last.node_ready == node.ready:
-            kept = LEASE_KEPT if last.silent is None else LOOK_BEFORE_READY
+            kept = LOOK_BEFORE_READY if last.silent is not None and node.ready is True else LEASE_KEPT
             if now - last.at < kept.total_seconds():
                 return last.silent
         silent = await self._read_lease(entry)
