@@ -32,6 +32,7 @@ from tgp.core.classes import default_class, market_status
 from tgp.core.inventory import orphan_evidence, orphans
 from tgp.core.model import offer_query
 from tgp.core.pools import capacity, machine_types, orders, runaway, upkeep
+from tgp.core.pools.planner.world import ASSUMED_SPOT_LOSS
 from tgp.core.reports import doctor
 from tgp.core.requests import drain, lifecycle, outage, provider_reports, purchase
 from tgp.interfaces.cli import down, offers_view, rent, status
@@ -122,6 +123,7 @@ FIGURES = (
     Figure(METRICS, "cancelled after their timeout ({})", controller.RECONCILE_TIMEOUT),
     Figure(METRICS, "could not be listed for {}", market.TROUBLE_AFTER),
     Figure(METRICS, "could not buy what was planned within {}", upkeep.WITHDRAWN_AFTER),
+    Figure(PLANNER, "That chance is {} an hour, and moves", ASSUMED_SPOT_LOSS),
     Figure(POOLS, "no further pod has come for {}", SETTINGS.batch_idle),
     Figure(POOLS, "at the latest {} after the first", SETTINGS.batch_max),
     Figure(POOLS, "pods that leave within {}", capacity.LEAVING_WITHIN),
@@ -199,6 +201,7 @@ FIGURES = (
 FREE = (
     (PLANNER, "costs $1.80 an hour, one with one GPU $1.00", "an example"),
     (PLANNER, "two machines for $2.00", "an example"),
+    (PLANNER, "loss would cause: twenty minutes", "RESTART_HOURS in planner/sources.py"),
     (PLANNER, "memory counts 7.5 % and CPU 200m less", "KERNEL_SHARE and SYSTEM_CPU_MILLI in planner/sources.py"),
     (SAFETY, "runs a quarter of them", "SHARE in tests/sim/mutants/test_mutants.py"),
     (README, "after four hours", "the maxLifetime of the manifest above it"),

@@ -23,6 +23,7 @@ from tgp.api.quantity import NotAQuantity
 from tgp.api.request import GPURequest
 from tgp.api.resource import GPU_NODE_POOL
 from tgp.controllers.deps import FeatureSettings, Stores
+from tgp.controllers.instances.spend_log import SpendLog
 from tgp.controllers.pools.machine_types import node_of
 from tgp.controllers.pools.memory import PoolMemory
 from tgp.controllers.pools.observe import PlanObservation, StorageViews, WorldObserver
@@ -38,6 +39,7 @@ from tgp.core.model.pod import Pod
 from tgp.core.model.price_book import PriceBook
 from tgp.core.model.prices import NotAPrice
 from tgp.core.model.record import ObjectRecord
+from tgp.core.model.spend import SpendEntry
 from tgp.core.model.workload import Namespace
 from tgp.core.pools.capacity import promised
 from tgp.core.pools.demand import asks_for_gpus
@@ -45,7 +47,7 @@ from tgp.core.pools.machine_types import SHAPES, SeenShape
 from tgp.core.pools.planner.world import Shape
 from tgp.core.requests.observation import OwningPool
 from tgp.core.requests.purchase import SourceObservation
-from tgp.ports.cluster import Forbidden, NotFound
+from tgp.ports.cluster import ClusterError, Forbidden, NotFound
 from tgp.services.cluster_reads import NO_KINDS, ClusterReads
 from tgp.services.credentials import OWNED
 from tgp.services.market import MarketService
@@ -74,6 +76,7 @@ class Sight:
     unseen: tuple[str, ...] = ()
     plugins_seen: bool = True
     shapes: tuple[SeenShape, ...] = ()  # that the operator remembers
+    spent: tuple[SpendEntry, ...] = ()  # machines that are gone, of this month and the one before
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +165,17 @@ async def seen_by_user(reads: ClusterReads) -> Sight:
             f"you may not read ConfigMap {reads.operator_namespace}/{SHAPES}: machines are taken to have what their "
             "offers promise"
         )
-    return Sight(stores, reads.now(), await reads.hold(), tuple(unseen), plugins is not None, shapes or ())
+    return Sight(
+        stores, reads.now(), await reads.hold(), tuple(unseen), plugins is not None, shapes or (), await _spent(reads)
+    )
+
+
+async def _spent(reads: ClusterReads) -> tuple[SpendEntry, ...]:
+    """Nothing where it cannot be read: losses of spot machines are then assumed."""
+    try:
+        return await SpendLog(reads.cluster, reads.operator_namespace).recent(reads.now())
+    except ClusterError:
+        return ()
 
 
 async def _fill_pods(stores: Stores, reads: ClusterReads, unseen: list[str]) -> None:
@@ -296,8 +309,10 @@ def _observer(sight: Sight) -> WorldObserver:
     )
     memory = PoolMemory()
     memory.types.restore(sight.shapes)
+    memory.spot.restore(sight.spent)
     for record in stores.requests.values():
         memory.types.learn(record, node_of(views, record))
+        memory.spot.learn(record)
     return WorldObserver(
         views,
         SETTINGS,

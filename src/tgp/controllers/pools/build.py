@@ -4,6 +4,7 @@ from tgp.adapters.kube.controller import Controller, WatchSource
 from tgp.api.resource import GPU_NODE_POOL, GPU_REQUEST
 from tgp.controllers.deps import Deps, Stores
 from tgp.controllers.instances.build import Instances
+from tgp.controllers.instances.spend_log import SpendLog
 from tgp.controllers.pools.machine_types import MachineTypeReconciler, ShapeTable
 from tgp.controllers.pools.memory import PoolMemory
 from tgp.controllers.pools.observe import StorageViews, WorldObserver
@@ -74,6 +75,7 @@ def build(deps: Deps, stores: Stores, instances: Instances) -> list[Controller]:
         observer=observer,
         memory=memory,
         shapes=shapes,
+        spend_log=SpendLog(deps.cluster, deps.settings.namespace),
         cluster=deps.cluster,
         compute=deps.compute,
         journal=deps.journal,

@@ -7,6 +7,7 @@ is gone or bound meanwhile, nothing is created for it, and the next plan decides
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TypeAlias
@@ -15,6 +16,7 @@ from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
 from tgp.api.resource import GPU_NODE_POOL, GPU_REQUEST, POD
 from tgp.controllers.deps import FeatureSettings
+from tgp.controllers.instances.spend_log import SpendLog
 from tgp.controllers.pools.indexes import WAITING_PODS, YES
 from tgp.controllers.pools.machine_types import ShapeTable, node_of
 from tgp.controllers.pools.memory import EXPECTED_FOR, ExpectedRequest, PlanReport, PoolMemory
@@ -98,6 +100,7 @@ class PoolPlanner:
         observer: WorldObserver,
         memory: PoolMemory,
         shapes: ShapeTable,
+        spend_log: SpendLog,
         cluster: Cluster,
         compute: Compute,
         journal: Journal,
@@ -109,6 +112,7 @@ class PoolPlanner:
         self._observer = observer
         self._memory = memory
         self._shapes = shapes
+        self._spend_log = spend_log
         self._cluster = cluster
         self._compute = compute
         self._journal = journal
@@ -157,6 +161,7 @@ class PoolPlanner:
             return now + timedelta(seconds=due - tick)
         self._batch.close(tick)
         self._memory.types.restore((await self._shapes.entries()).values())
+        await self._restore_spot_uses(now)
         seen = self._gather(now)
         nominated = await self._nominator.nominate(self._views.pods.by_index(WAITING_PODS, YES), seen.machines)
         if filled := await self._fill_replicas(seen, now):
@@ -177,12 +182,20 @@ class PoolPlanner:
             return True
         return any(True for pool in self._views.pools.values() for _ in self._missing(pool))
 
+    async def _restore_spot_uses(self, now: datetime) -> None:
+        """Once. Nothing depends on it: without the record losses are assumed."""
+        if not self._memory.spot.restored:
+            self._memory.spot.restored = True
+            with suppress(ClusterError):
+                self._memory.spot.restore(await self._spend_log.recent(now))
+
     def _gather(self, now: datetime) -> PlanObservation:
         memory, requests = self._memory, self._views.requests
         waiting = {uid_text(pod.uid): pod for pod in self._views.pods.by_index(WAITING_PODS, YES)}
         for record in requests.values():
             memory.runaways.learn(record, memory.bought_for.get(record.key, ()))
             memory.types.learn(record, node_of(self._views, record))
+            memory.spot.learn(record)
         seen = self._observer.observe(now)
         memory.disagreements.learn(memory.placed, waiting, seen.own_nodes, now)
         memory.forget_requests(record.key for record in requests.values())

@@ -18,7 +18,7 @@ from tgp.core.model.taints import Taint
 from tgp.core.pools.planner.masks import SourceTable, label_column, stacked
 from tgp.core.pools.planner.offers import PoolOffers
 from tgp.core.pools.planner.problem import Bools, Floats, Index, Ints, Limit
-from tgp.core.pools.planner.world import NODES, USD, Capacity, LimitRoom, PlanInput, PlannedPool
+from tgp.core.pools.planner.world import ASSUMED_SPOT_LOSS, NODES, USD, Capacity, LimitRoom, PlanInput, PlannedPool
 from tgp.core.requests.bids import DEFAULT_MARGIN, bid
 
 PODS = "pods"
@@ -30,7 +30,6 @@ PRICE_MARGIN = 1.05  # times the planned price: what a pool's request may pay
 ASSUMED_LEFT = {Stock.CONFIRMED: 16, Stock.LIKELY: 4, Stock.UNKNOWN: 2}  # where the provider does not tell
 MOST_LEFT = 10_000
 MOST_WEIGHT = 100  # of a pool
-SPOT_LOSS = 0.05  # an hour: the chance that a spot machine is lost, until its prices tell
 RESTART_HOURS = 1 / 3  # ten minutes of work lost and ten minutes to boot again
 UNKNOWN_USE = float("inf")
 
@@ -61,11 +60,19 @@ class SourceSet:
     @cached_property
     def charge(self) -> Floats:
         """The price, and for spot machines what their loss is expected to cost."""
-        spot = np.zeros(self.size, np.bool_)
-        bought = self.row >= 0
-        spot[bought] = self.world.book.columns.spot[self.row[bought]]
-        charge: Floats = self.price * np.where(spot, 1 + SPOT_LOSS * RESTART_HOURS, 1.0)
+        charge: Floats = self.price * (1 + self.spot_loss * RESTART_HOURS)
         return charge
+
+    @cached_property
+    def spot_loss(self) -> Floats:
+        """The chance that a spot machine is lost within an hour; 0 for all others."""
+        loss = np.zeros(self.size)
+        book = self.world.book
+        bought = np.flatnonzero(self.row >= 0)
+        for source in bought[book.columns.spot[self.row[bought]].astype(np.bool_)].tolist():
+            offer = book.offers[self.row[source]]
+            loss[source] = self.world.spot_loss.get((offer.provider, offer.gpu), ASSUMED_SPOT_LOSS)
+        return loss
 
     @cached_property
     def trusted(self) -> Bools:
