@@ -251,13 +251,19 @@ def _or_unknown(column: Small, unit: float) -> Floats:
 
 def _subtract_daemon_sets(world: PlanInput, table: SourceTable, capacity: Floats, resources: tuple[str, ...]) -> None:
     """From machines that have not joined yet: on the others these pods run already."""
-    new = np.ones(table.size, np.bool_)
-    new[: len(world.capacity)] = [each.coming is not None for each in world.capacity]
+    new = not_joined(world, table.size)
     if not new.any():
         return
     for daemon_set in world.daemon_sets:
         needs = np.array([1.0 if name == PODS else float(daemon_set.requests.of(name)) for name in resources])
         capacity[table.admits(daemon_set) & new] -= needs
+
+
+def not_joined(world: PlanInput, sources: int) -> Bools:
+    """By source: whether its machines have no pods of DaemonSets yet."""
+    new = np.ones(sources, np.bool_)
+    new[: len(world.capacity)] = [each.coming is not None for each in world.capacity]
+    return new
 
 
 def _prices(world: PlanInput, offers: Sequence[PoolOffers], rows: Index, pool: Index) -> Floats:
