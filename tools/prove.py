@@ -68,6 +68,7 @@ PROOFS = (
         ("tests/contracts/talos",),
         ("TGP_TALOS=all",),
     ),
+    Proof("planner", "20,000 odd worlds, and 4000 small ones solved whole beside it", ("tests/core/pools/planner",)),
     Proof("manifests", "10,000 manifests, judged by the current API server", ("tests/contracts/kinds",)),
     Proof(
         "oldest manifests",

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
-from tests.controlplane.test_lifecycle import condition, installed, seen
 
 from tests.controlplane.node_registrar import GPU, NodeRegistrar
 from tests.controlplane.replica import SHORT
 from tests.controlplane.replicas import Replicas
 from tests.controlplane.simulators import Simulators
+from tests.controlplane.test_lifecycle import condition, installed, seen
 from tgp.core.model.offer import CONTAINER_ONLY
 from tgp.sim.clouds.machine import Phase, SimulatedMachine
 from tools.controlplane.fixtures import a_control_plane

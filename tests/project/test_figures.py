@@ -33,6 +33,7 @@ from tgp.core.inventory import orphan_evidence, orphans
 from tgp.core.model import offer_query
 from tgp.core.pools import capacity, machine_types, orders, runaway, upkeep
 from tgp.core.pools.planner import world
+from tgp.core.pools.planner.world import ASSUMED_SPOT_LOSS
 from tgp.core.pools.status import COUNTED_EVERY, LONGEST_COUNTED
 from tgp.core.reports import doctor
 from tgp.core.requests import drain, lifecycle, outage, provider_reports, purchase
@@ -126,6 +127,7 @@ FIGURES = (
     Figure(METRICS, "could not buy what was planned within {}", upkeep.WITHDRAWN_AFTER),
     Figure(POOLS, "it is written at most every {} while nothing else changes", COUNTED_EVERY),
     Figure(POOLS, "time without an operator counts for {} at most", LONGEST_COUNTED),
+    Figure(PLANNER, "That chance is {} an hour, and moves", ASSUMED_SPOT_LOSS),
     Figure(POOLS, "no further pod has come for {}", SETTINGS.batch_idle),
     Figure(POOLS, "at the latest {} after the first", SETTINGS.batch_max),
     Figure(POOLS, "pods that leave within {}", capacity.LEAVING_WITHIN),
@@ -206,6 +208,7 @@ FIGURES = (
 FREE = (
     (PLANNER, "costs $1.80 an hour, one with one GPU $1.00", "an example"),
     (PLANNER, "two machines for $2.00", "an example"),
+    (PLANNER, "loss would cause: twenty minutes", "RESTART_HOURS in planner/sources.py"),
     (PLANNER, "memory counts 7.5 % and CPU 200m less", "KERNEL_SHARE and SYSTEM_CPU_MILLI in planner/sources.py"),
     (SAFETY, "runs a quarter of them", "SHARE in tests/sim/mutants/test_mutants.py"),
     (REQUESTS, 'a duration such as `"2h"`', "an example"),

@@ -23,6 +23,7 @@ from tgp.api.quantity import NotAQuantity
 from tgp.api.request import GPURequest
 from tgp.api.resource import GPU_NODE_POOL
 from tgp.controllers.deps import FeatureSettings, Stores
+from tgp.controllers.instances.spend_log import SpendLog
 from tgp.controllers.pools.machine_types import node_of
 from tgp.controllers.pools.memory import PoolMemory
 from tgp.controllers.pools.observe import PlanObservation, StorageViews, WorldObserver
@@ -39,6 +40,7 @@ from tgp.core.model.pod import Pod
 from tgp.core.model.price_book import PriceBook
 from tgp.core.model.prices import NotAPrice
 from tgp.core.model.record import ObjectRecord, uid_text
+from tgp.core.model.spend import SpendEntry
 from tgp.core.model.workload import Namespace
 from tgp.core.pools.capacity import promised
 from tgp.core.pools.demand import asks_for_gpus
@@ -47,7 +49,7 @@ from tgp.core.pools.planner.world import Shape
 from tgp.core.pools.runaway import UNUSABLE, UnusableMachine
 from tgp.core.requests.observation import OwningPool
 from tgp.core.requests.purchase import SourceObservation
-from tgp.ports.cluster import Forbidden, NotFound
+from tgp.ports.cluster import ClusterError, Forbidden, NotFound
 from tgp.services.cluster_reads import NO_KINDS, ClusterReads
 from tgp.services.credentials import OWNED
 from tgp.services.market import MarketService
@@ -77,6 +79,7 @@ class Sight:
     plugins_seen: bool = True
     shapes: tuple[SeenShape, ...] = ()  # that the operator remembers
     unusable: tuple[UnusableMachine, ...] = ()  # the same
+    spent: tuple[SpendEntry, ...] = ()  # machines that are gone, of this month and the one before
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +175,23 @@ async def seen_by_user(reads: ClusterReads) -> Sight:
             "pods only those whose request still exists are known"
         )
     return Sight(
-        stores, reads.now(), await reads.hold(), tuple(unseen), plugins is not None, shapes or (), unusable or ()
+        stores,
+        reads.now(),
+        await reads.hold(),
+        tuple(unseen),
+        plugins is not None,
+        shapes or (),
+        unusable or (),
+        await _spent(reads),
     )
+
+
+async def _spent(reads: ClusterReads) -> tuple[SpendEntry, ...]:
+    """Nothing where it cannot be read: losses of spot machines are then assumed."""
+    try:
+        return await SpendLog(reads.cluster, reads.operator_namespace).recent(reads.now())
+    except ClusterError:
+        return ()
 
 
 async def _fill_pods(stores: Stores, reads: ClusterReads, unseen: list[str]) -> None:
@@ -315,8 +333,10 @@ def _observer(sight: Sight) -> WorldObserver:
     )
     memory = PoolMemory()
     memory.types.restore(sight.shapes)
+    memory.spot.restore(sight.spent)
     for record in stores.requests.values():
         memory.types.learn(record, node_of(views, record))
+        memory.spot.learn(record)
     waiting = {uid_text(pod.uid): pod for pod in stores.pods.values() if asks_for_gpus(pod)}
     machines = UnusableMachines(views, memory.runaways)
     machines.restore(sight.unusable, sight.now)

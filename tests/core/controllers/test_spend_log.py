@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.core.model.test_spend import NOW, UID, an_entry
@@ -231,5 +232,19 @@ def test_each_month_has_its_own_page():
 
         assert len(entries(await cluster.pages())) == 2
         assert entries([await cluster.read(CONFIG_MAP, ObjectKey(HOME, "tgp-spend-2026-12"))]) == (december,)
+
+    play(scene)
+
+
+def test_what_happened_lately_is_read_from_this_months_pages_and_the_last():
+    async def scene(cluster: Breaking, spend_log: SpendLog) -> None:
+        assert await spend_log.recent(NOW) == ()
+        told = [an_entry(attempt=number, ended=NOW - timedelta(days=30 * back)) for number, back in ((1, 3), (2, 1))]
+        told.append(an_entry(attempt=3, spot=True, lost=True))
+        for each in told:
+            await spend_log.enter(msgspec.structs.replace(each, began=min(each.began, each.ended)))
+
+        assert [each.attempt for each in await spend_log.recent(NOW)] == [2, 3]
+        assert (await spend_log.recent(NOW))[-1].lost
 
     play(scene)

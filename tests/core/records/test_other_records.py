@@ -18,6 +18,7 @@ from tgp.adapters.kube.records.kinds import (
 from tgp.api.nodepool import GPUNodePool
 from tgp.api.resource import GPU_NODE_POOL, SECRET
 from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.placement import HostPort
 from tgp.core.model.record import pack_uid, uid_text
 from tgp.core.model.resources import Resources
 from tgp.core.model.signing import KUBELET_SIGNER, TOKEN_GROUP, CsrAnswer
@@ -84,7 +85,11 @@ def test_a_node_whose_kubelet_is_silent_is_neither_ready_nor_not():
 
 
 def test_a_daemon_set_tells_where_its_pods_would_run_and_what_they_take():
-    container = {"image": "nvcr.io/nvidia/k8s-device-plugin:v1", "resources": {"requests": {"cpu": "50m"}}}
+    container = {
+        "image": "nvcr.io/nvidia/k8s-device-plugin:v1",
+        "resources": {"requests": {"cpu": "50m"}},
+        "ports": [{"containerPort": 9100, "hostPort": 9100}],
+    }
     template = {
         "metadata": {"labels": {"app": "plugin"}},
         "spec": {
@@ -98,6 +103,7 @@ def test_a_daemon_set_tells_where_its_pods_would_run_and_what_they_take():
     assert record.images == ("nvcr.io/nvidia/k8s-device-plugin:v1",)
     assert record.pod_labels == {"app": "plugin"}
     assert record.requests == Resources(50)
+    assert record.host_ports == (HostPort(9100),)
     assert record.node_selector == {"nvidia.com/gpu.present": "true"}
     assert record.tolerations == (Toleration(operator="Exists"),)
 

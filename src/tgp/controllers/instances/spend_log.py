@@ -5,13 +5,25 @@ other; a page that is full, immutable or being deleted is skipped. What other cl
 """
 
 import asyncio
+from datetime import datetime, timedelta
 from typing import Any
 
 from tgp.api.resource import CONFIG_MAP
 from tgp.core.model.object_key import ObjectKey
-from tgp.core.model.spend import SPEND_LABEL, SpendEntry, has_room, line_of, own_page_name, page_name, read_line
+from tgp.core.model.spend import (
+    SPEND_LABEL,
+    SpendEntry,
+    entries,
+    has_room,
+    line_of,
+    month_of,
+    own_page_name,
+    page_name,
+    read_line,
+)
 from tgp.ports.cluster import Cluster, NotFound, Refused
 
+RECENT_PAGES = 16  # of a month, that are read to know what happened lately
 MOST_PAGES = 256  # a month: some 90,000 machines; each further one gets its own page
 
 
@@ -37,6 +49,19 @@ class SpendLog:
                 raise Refused(
                     f"ConfigMap {own_page_name(entry)} accepts no entry; the cost of the machine is not recorded"
                 )
+
+    async def recent(self, now: datetime) -> tuple[SpendEntry, ...]:
+        """Of this month and the one before, as far as RECENT_PAGES go."""
+        pages = []
+        for month in (month_of(now.replace(day=1) - timedelta(days=1)), month_of(now)):
+            for number in range(1, RECENT_PAGES + 1):
+                try:
+                    pages.append(
+                        await self._cluster.read(CONFIG_MAP, ObjectKey(self._namespace, page_name(month, number)))
+                    )
+                except NotFound:
+                    break
+        return entries(pages)
 
     async def _entered(self, name: str, entry: SpendEntry) -> bool:
         """False: there is no room on this page."""

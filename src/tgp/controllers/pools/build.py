@@ -6,6 +6,7 @@ from tgp.adapters.kube.controller import Controller, WatchSource
 from tgp.api.resource import GPU_NODE_POOL, GPU_REQUEST
 from tgp.controllers.deps import Deps, Stores
 from tgp.controllers.instances.build import Instances
+from tgp.controllers.instances.spend_log import SpendLog
 from tgp.controllers.pools.machine_types import MachineTypeReconciler, ShapeTable, shape_table
 from tgp.controllers.pools.memory import PoolMemory
 from tgp.controllers.pools.observe import StorageViews, WorldObserver
@@ -82,6 +83,7 @@ def _planner(deps: Deps, stores: Stores, shared: _Shared) -> Controller:
         memory=shared.memory,
         shapes=shared.shapes,
         unusable=unusable_table(deps.cluster, deps.settings.namespace, deps.journal),
+        spend_log=SpendLog(deps.cluster, deps.settings.namespace),
         cluster=deps.cluster,
         compute=deps.compute,
         journal=deps.journal,

@@ -16,6 +16,7 @@ from tgp.core.model.offer import Offer
 from tgp.core.pools.machine_types import MachineTypes
 from tgp.core.pools.planner.world import Order
 from tgp.core.pools.runaway import Disagreements, Runaways
+from tgp.core.pools.spot_risk import SpotUses
 from tgp.core.requests import cooldown
 
 EXPECTED_FOR = 60.0  # seconds after which a create without an answer will not happen any more
@@ -76,6 +77,7 @@ class PoolMemory:
     runaways: Runaways = field(default_factory=Runaways)
     disagreements: Disagreements = field(default_factory=Disagreements)
     types: MachineTypes = field(default_factory=MachineTypes)
+    spot: SpotUses = field(default_factory=SpotUses)
     withdrawn: Cooldowns = field(default_factory=Cooldowns)  # offers of requests that could not buy
     said: dict[str, SaidReasons] = field(
         default_factory=dict

@@ -146,6 +146,7 @@ class WorldObserver:
             storage_classes={each.key.name: each for each in self._storage.classes.values()},
             shapes=shapes,
             successes=dict(memory.types.successes),
+            spot_loss=memory.spot.loss(self._views.requests.values(), now),
             not_for=runaways.not_for,
             refused={**memory.disagreements.refusals(demand.pods), **runaways.refused},
         )

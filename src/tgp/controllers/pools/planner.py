@@ -8,6 +8,7 @@ is gone or bound meanwhile, nothing is created for it, and the next plan decides
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TypeAlias
@@ -18,6 +19,7 @@ from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
 from tgp.api.resource import GPU_NODE_POOL, GPU_REQUEST, POD
 from tgp.controllers.deps import FeatureSettings
+from tgp.controllers.instances.spend_log import SpendLog
 from tgp.controllers.pools.gangs import TornGangs
 from tgp.controllers.pools.indexes import WAITING_PODS, YES
 from tgp.controllers.pools.machine_types import ShapeTable, node_of
@@ -107,6 +109,7 @@ class PoolPlanner:
         memory: PoolMemory,
         shapes: ShapeTable,
         unusable: UnusableTable,
+        spend_log: SpendLog,
         cluster: Cluster,
         compute: Compute,
         journal: Journal,
@@ -122,6 +125,7 @@ class PoolPlanner:
         self._unusable = unusable
         self._machines = UnusableMachines(views, memory.runaways)
         self._gangs = TornGangs(views, memory)
+        self._spend_log = spend_log
         self._cluster = cluster
         self._compute = compute
         self._journal = journal
@@ -178,6 +182,7 @@ class PoolPlanner:
             return now + timedelta(seconds=min(due, await self._nominate_again(now, tick)) - tick)
         self._batch.close(tick)
         self._memory.types.restore((await self._shapes.entries()).values())
+        await self._restore_spot_uses(now)
         self._machines.restore((await self._unusable.entries()).values(), now)
         just_ready = self._machines.look(waiting, now)
         if not self._policy.observing:
@@ -223,10 +228,18 @@ class PoolPlanner:
             return True
         return any(True for pool in self._views.pools.values() for _ in self._missing(pool))
 
+    async def _restore_spot_uses(self, now: datetime) -> None:
+        """Once. Nothing depends on it: without the record losses are assumed."""
+        if not self._memory.spot.restored:
+            self._memory.spot.restored = True
+            with suppress(ClusterError):
+                self._memory.spot.restore(await self._spend_log.recent(now))
+
     def _gather(self, waiting: Mapping[str, Pod], now: datetime) -> PlanObservation:
         memory, requests = self._memory, self._views.requests
         for record in requests.values():
             memory.types.learn(record, node_of(self._views, record))
+            memory.spot.learn(record)
         seen = self._observer.observe(now)
         memory.disagreements.learn(memory.placed, waiting, seen.own_nodes, now)
         memory.forget_requests(record.key for record in requests.values())

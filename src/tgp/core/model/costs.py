@@ -107,6 +107,8 @@ def entry_of(record: KubeObject[GPURequest], attempt: Attempt, step: timedelta =
         began=attempt.launched_at.astimezone(UTC),
         ended=max(attempt.launched_at, attempt.ended_at).astimezone(UTC),
         microusd=_settled(attempt, attempt.ended_at, step),
+        spot=offer is not None and offer.spot,
+        lost=attempt.outcome == "Lost",
     )
 
 

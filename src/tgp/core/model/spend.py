@@ -35,6 +35,8 @@ class SpendEntry(
     began: datetime
     ended: datetime
     microusd: int
+    spot: bool = False
+    lost: bool = False  # the provider took it, or it was gone; False: we terminated it
 
     @property
     def key(self) -> str:

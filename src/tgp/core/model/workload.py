@@ -7,7 +7,7 @@ import msgspec
 
 from tgp.core.model.labels import NO_LABELS, NOTHING_AT_ALL, Selector
 from tgp.core.model.object_key import ObjectKey
-from tgp.core.model.placement import ANYWHERE, Affinity
+from tgp.core.model.placement import ANYWHERE, Affinity, HostPort
 from tgp.core.model.pod import OwnerRef
 from tgp.core.model.record import Uid
 from tgp.core.model.resources import NOTHING, Resources
@@ -46,6 +46,7 @@ class DaemonSet(Metadata, frozen=True, gc=False, kw_only=True):
     node_selector: Mapping[str, str] = NO_LABELS
     affinity: Affinity = ANYWHERE
     tolerations: tuple[Toleration, ...] = ()
+    host_ports: tuple[HostPort, ...] = ()
 
 
 class PodDisruptionBudget(Metadata, frozen=True, gc=False, kw_only=True):

@@ -67,6 +67,8 @@ def pod_rows(asked: PodEnquiry) -> Iterator[tuple[str, str]]:
         yield "would buy", order_words(asked.order)
         if asked.order.compared:
             yield "", asked.order.compared
+        if asked.order.spot_loss:
+            yield "", f"spot: a chance of {100 * asked.order.spot_loss:.1f} % an hour to be lost is counted"
     yield from labelled("ordered", (_machine_words(record) for record in asked.bought))
     if asked.unserved is not None:
         yield from labelled("not served", _reasons(asked))

@@ -38,6 +38,7 @@ LOGGER = DaemonSet(
     key=ObjectKey("kube-system", "logger"),
     requests=Resources(1500, 4 * GIB),
     tolerations=(Toleration(operator="Exists"),),
+    host_ports=(HostPort(443),),
 )
 
 

@@ -10,6 +10,7 @@ from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
 from tgp.core.model.resources import Resources
 from tgp.core.model.taints import Taint, untolerated
+from tgp.core.model.workload import DaemonSet
 from tgp.core.pools.planner.world import Capacity, Order, Plan, PlanInput, PlannedPool
 
 SYSTEM_MILLI, KERNEL_SHARE = 200, 0.075  # what docs/planner.md says that pods do not get of a new machine
@@ -71,7 +72,7 @@ def _without_daemon_sets(
 ) -> Resources:
     hard = tuple(taints)
     for each in world.daemon_sets:
-        if untolerated(hard, each.tolerations) is None and each.affinity.admits_node("", labels):
+        if _would_run(each, labels, hard):
             taken = each.requests + Resources(0, 0, (("pods", 1),))
             free = free + Resources(
                 -taken.cpu_milli, -taken.memory_bytes, tuple((name, -many) for name, many in taken.others)
@@ -79,11 +80,24 @@ def _without_daemon_sets(
     return free
 
 
+def _would_run(daemon_set: DaemonSet, labels: Mapping[str, str], taints: tuple[Taint, ...]) -> bool:
+    selected = all(labels.get(key) == value for key, value in daemon_set.node_selector.items())
+    admitted = daemon_set.affinity.admits_node("", labels)
+    return selected and admitted and untolerated(taints, daemon_set.tolerations) is None
+
+
 def _wrong_order(world: PlanInput, order: Order) -> list[str]:
     offer = order.offer
     pool = next(each for each in world.pools if each.key == order.pool)
     free, labels, taints = machine_of(world, pool, offer)
     wrong = wrong_machine(order.pods, free, labels, taints, ())
+    wrong += [
+        f"{pod.key}: port of DaemonSet {each.key.name}"
+        for each in world.daemon_sets
+        if _would_run(each, labels, taints)
+        for pod in order.pods
+        if any(port.collides(other) for port in pod.host_ports for other in each.host_ports)
+    ]
     if pool.stopped:
         wrong.append("a stopped pool buys")
     ceiling = pool.pool.spec.max_hourly_price

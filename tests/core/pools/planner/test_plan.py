@@ -408,3 +408,15 @@ def test_a_soft_taint_is_avoided_where_that_costs_nothing():
     soft = {"spec": {"requirements": [], "taints": [{"key": "batch", "effect": "PreferNoSchedule"}]}}
     answer = plan(a_world(pods(2), a_market(SMALL), a_pool("a", template=soft), a_pool("b")))
     assert {order.pool.name for order in answer.orders} == {"b"}
+
+
+def test_a_spot_machine_is_charged_by_what_was_seen_of_its_kind():
+    spot_allowed = a_pool(node_class=a_class(instanceRequirements={"spotAllowed": True}))
+    market = a_market(on_sale("spot", 0.98, spot=True), on_sale("fixed", 1.0))
+    answer = plan(a_world([a_pod()], market, spot_allowed))
+    assert bought(answer) == {"spot": 1}
+    assert answer.orders[0].spot_loss == 0.05
+    often_lost = {("simulated", "A100-80GB-SXM"): 0.2}
+    answer = plan(a_world([a_pod()], market, spot_allowed, spot_loss=often_lost))
+    assert bought(answer) == {"fixed": 1}
+    assert answer.orders[0].spot_loss == 0

@@ -98,9 +98,11 @@ class DaemonSetReader:
         template = wire.spec.template
         document = bytes(template.spec) or b"{}"
         images = msgspec.json.decode(document, type=_ImagesWire)
+        spec = msgspec.json.decode(document, type=SpecWire)
         return DaemonSet(
             **_plate(self._plates, wire.metadata, known),
-            **self._specs.placement(msgspec.json.decode(document, type=SpecWire)),
+            **self._specs.placement(spec),
+            host_ports=self._specs.host_ports(spec),
             pod_labels=given(template.metadata.labels, self._plates.labels, NO_LABELS),
             images=tuple(container.image for container in images.containers),
         )

@@ -27,15 +27,17 @@ def most_value(problem: Problem, value: Floats, enough: Floats) -> Floats:
     bound = np.full(problem.sources, np.inf)
     worthy = np.flatnonzero(value > EQUAL)
     resources = np.flatnonzero(problem.need.any(axis=0))
-    need, worth = problem.need[np.ix_(worthy, resources)], value[worthy]
+    wanted = problem.count @ problem.need[:, resources] / np.maximum(problem.capacity[:, resources].sum(axis=0), TINY)
+    resources = resources[np.argsort(-wanted, kind="stable")]  # the scarcest first: it bounds the most sources
+    per_value = problem.need[np.ix_(worthy, resources)] / value[worthy][:, None]
     for weights in _weights(len(resources)):
         open_ = np.flatnonzero(bound > enough)
         for part in np.array_split(open_, len(open_) // AT_ONCE + 1):
             room = np.maximum(problem.capacity[np.ix_(part, resources)], TINY)
-            share = (need * weights) @ (1.0 / room).T  # class by source
+            share = (per_value * weights) @ (1.0 / room).T  # class by source: of a machine, for one unit of value
+            np.copyto(share, np.inf, where=~problem.hosts[np.ix_(worthy, part)])
             with np.errstate(divide="ignore"):
-                ratio = np.where(problem.hosts[np.ix_(worthy, part)], worth[:, None] / share, 0.0)
-            bound[part] = np.minimum(bound[part], ratio.max(axis=0, initial=0.0))
+                bound[part] = np.minimum(bound[part], 1.0 / share.min(axis=0, initial=np.inf))
     return bound
 
 

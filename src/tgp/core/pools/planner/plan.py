@@ -188,6 +188,7 @@ class _Planning:
             int(sources.price[source]),
             tuple(sorted(pods, key=lambda pod: (pod.created_at.timestamp() if pod.created_at else 0.0, str(pod.key)))),
             compared,
+            float(sources.spot_loss[source]),
         )
 
     def _explained(self, rows: Iterable[tuple[DemandRow, str]], explaining: Explaining) -> list[Unserved]:

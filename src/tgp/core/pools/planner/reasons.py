@@ -8,11 +8,11 @@ import numpy as np
 
 from tgp.core.market.ranking_messages import REASONS_SHOWN, machine
 from tgp.core.model.money import about
-from tgp.core.model.resources import amount_text
+from tgp.core.model.resources import CPU, MEMORY, amount_text
 from tgp.core.model.taints import Taint
 from tgp.core.pools.planner.offers import FITS, REASONS, UNAVAILABLE, Codes, PoolOffers
 from tgp.core.pools.planner.problem import Index, Limit, Pattern
-from tgp.core.pools.planner.rows import DemandRow, own_price, own_price_until
+from tgp.core.pools.planner.rows import DemandRow, own_price, own_price_until, ports_taken
 from tgp.core.pools.planner.sources import SourceSet
 from tgp.core.pools.planner.volumes import reached_by
 from tgp.core.pools.planner.world import NO_POOL, PlannedPool, PoolReason
@@ -22,6 +22,7 @@ SELECTED = "not matched by the pod's node selector or affinity"
 TAINTED = "taint not tolerated by the pod"
 NOT_TRUSTED = "marketplace host, which the pod's namespace does not allow"
 OUT_OF_REACH = "out of reach of the pod's volumes"
+PORT_TAKEN = "a port of the host that a DaemonSet takes"
 TOO_SMALL = "too small"
 TOPOLOGY = "ruled out by the pod's topology"
 OWN_PRICE = "above the pod's own price"
@@ -33,6 +34,7 @@ POD_REASONS = (
     TAINTED,
     NOT_TRUSTED,
     OUT_OF_REACH,
+    PORT_TAKEN,
     TOO_SMALL,
     OWN_PRICE,
     LIMITED,
@@ -123,6 +125,7 @@ class Explaining:
             (TAINTED, ~table.tolerated_by(pod)[mine]),
             (NOT_TRUSTED, ~(sources.trusted[mine] | untrusted[sources.pool[mine]])),
             (OUT_OF_REACH, ~reached_by(pod, world, table)[mine]),
+            (PORT_TAKEN, ports_taken(pod, sources)[mine]),
             (TOO_SMALL, (sources.capacity[mine] < row.need).any(axis=1)),
             (OWN_PRICE, sources.per_gpu[mine] > price if price is not None else np.zeros(len(mine), np.bool_)),
             (LIMITED, sources.uncounted[mine] | self._over(mine)),
@@ -162,6 +165,8 @@ class Explaining:
         worst = int(np.argmax(short))
         name, most = sources.resources[worst], float(sources.capacity[mine, worst].max())
         wanted = amount_text(name, float(row.need[worst]))
+        if not most and name in (CPU, MEMORY):
+            return f"the pod requests {wanted}, which no offer reports"
         return f"the pod requests {wanted}, the largest machine has {amount_text(name, most)}"
 
     def _price_words(self, row: DemandRow) -> str:

@@ -14,7 +14,7 @@ from tgp.core.model.record import uid_text
 from tgp.core.model.resources import Resources
 from tgp.core.pools.planner.classes import MAX_PRICE, MAX_WAIT, PodClass, PodMatcher, matcher_of_spread, matcher_of_term
 from tgp.core.pools.planner.problem import LARGEST, Bools, Floats
-from tgp.core.pools.planner.sources import PODS, SourceSet
+from tgp.core.pools.planner.sources import PODS, SourceSet, not_joined
 from tgp.core.pools.planner.volumes import reached_by
 
 HOSTNAME = "kubernetes.io/hostname"
@@ -118,6 +118,7 @@ class _Masks:
             pod.affinity.node_terms,
             pod.tolerations,
             pod.volume_claims,
+            pod.host_ports,
             price,
             barred,
             refused,
@@ -131,6 +132,8 @@ class _Masks:
         mask = sources.table.admits(pod) & self.allowed(pod.key.namespace) & ~sources.uncounted
         if pod.volume_claims:
             mask &= reached_by(pod, world, sources.table)
+        if pod.host_ports:
+            mask &= ~ports_taken(pod, sources)
         if price is not None:
             mask &= sources.per_gpu <= price
         if barred:
@@ -202,6 +205,15 @@ def _cannot_share(pods: Sequence[Pod], sources: SourceSet) -> bool:
             if spread.hard and spread.topology_key == HOSTNAME and matched > spread.max_skew:
                 return True
     return False
+
+
+def ports_taken(pod: Pod, sources: SourceSet) -> Bools:
+    """By source: whether a DaemonSet's pod would hold one of the pod's ports of the host. On Nodes it runs already."""
+    taken = np.zeros(sources.size, np.bool_)
+    for each in sources.world.daemon_sets:
+        if collide(pod.host_ports, each.host_ports):
+            taken |= sources.table.admits(each)
+    return taken & not_joined(sources.world, sources.size)
 
 
 def ports_of(pods: Iterable[Pod]) -> tuple[HostPort, ...]:

@@ -15,7 +15,7 @@ MANY_CLASSES = 300  # with more, patterns are no longer counted where most of a 
 TOO_MANY_CLASSES = 1200  # with more, no columns are made
 BOUND_TO_HOSTS = 0.25  # share of pods that host rules name
 ROUND_UP_FROM = (1.0, 0.7, 0.5)
-EXTRA_ROUNDS = 4  # of pricing all sources between two exact ones
+EXTRA_ROUNDS = 1  # of pricing all sources between two exact ones
 LEAST_VALUE = 1e-3  # micro-dollars: a pod that costs nothing more still has to go somewhere
 CLOSED = 1e-9  # of a cost: a smaller gap is rounding
 

@@ -18,7 +18,14 @@ from tgp.core.model.taints import Taint
 from tgp.core.pools.planner.masks import SourceTable, label_column, stacked
 from tgp.core.pools.planner.offers import PoolOffers
 from tgp.core.pools.planner.problem import Bools, Floats, Index, Ints, Limit
-from tgp.core.pools.planner.world import PRICE_MARGIN, Capacity, LimitRoom, PlanInput, PlannedPool
+from tgp.core.pools.planner.world import (
+    ASSUMED_SPOT_LOSS,
+    PRICE_MARGIN,
+    Capacity,
+    LimitRoom,
+    PlanInput,
+    PlannedPool,
+)
 from tgp.core.requests.bids import DEFAULT_MARGIN, bid
 
 PODS = "pods"
@@ -29,7 +36,6 @@ SYSTEM_CPU_MILLI = 200  # the same of its CPU
 ASSUMED_LEFT = {Stock.CONFIRMED: 16, Stock.LIKELY: 4, Stock.UNKNOWN: 2}  # where the provider does not tell
 MOST_LEFT = 10_000
 MOST_WEIGHT = 100  # of a pool
-SPOT_LOSS = 0.05  # an hour: the chance that a spot machine is lost, until its prices tell
 RESTART_HOURS = 1 / 3  # ten minutes of work lost and ten minutes to boot again
 UNKNOWN_USE = float("inf")
 
@@ -60,11 +66,19 @@ class SourceSet:
     @cached_property
     def charge(self) -> Floats:
         """The price, and for spot machines what their loss is expected to cost."""
-        spot = np.zeros(self.size, np.bool_)
-        bought = self.row >= 0
-        spot[bought] = self.world.book.columns.spot[self.row[bought]]
-        charge: Floats = self.price * np.where(spot, 1 + SPOT_LOSS * RESTART_HOURS, 1.0)
+        charge: Floats = self.price * (1 + self.spot_loss * RESTART_HOURS)
         return charge
+
+    @cached_property
+    def spot_loss(self) -> Floats:
+        """The chance that a spot machine is lost within an hour; 0 for all others."""
+        loss = np.zeros(self.size)
+        book = self.world.book
+        bought = np.flatnonzero(self.row >= 0)
+        for source in bought[book.columns.spot[self.row[bought]].astype(np.bool_)].tolist():
+            offer = book.offers[self.row[source]]
+            loss[source] = self.world.spot_loss.get((offer.provider, offer.gpu), ASSUMED_SPOT_LOSS)
+        return loss
 
     @cached_property
     def trusted(self) -> Bools:
@@ -243,13 +257,19 @@ def _or_unknown(column: Small, unit: float) -> Floats:
 
 def _subtract_daemon_sets(world: PlanInput, table: SourceTable, capacity: Floats, resources: tuple[str, ...]) -> None:
     """From machines that have not joined yet: on the others these pods run already."""
-    new = np.ones(table.size, np.bool_)
-    new[: len(world.capacity)] = [each.coming is not None for each in world.capacity]
+    new = not_joined(world, table.size)
     if not new.any():
         return
     for daemon_set in world.daemon_sets:
         needs = np.array([1.0 if name == PODS else float(daemon_set.requests.of(name)) for name in resources])
         capacity[table.admits(daemon_set) & new] -= needs
+
+
+def not_joined(world: PlanInput, sources: int) -> Bools:
+    """By source: whether its machines have no pods of DaemonSets yet."""
+    new = np.ones(sources, np.bool_)
+    new[: len(world.capacity)] = [each.coming is not None for each in world.capacity]
+    return new
 
 
 def _prices(world: PlanInput, offers: Sequence[PoolOffers], rows: Index, pool: Index) -> Floats:

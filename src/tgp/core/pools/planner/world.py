@@ -6,6 +6,7 @@ Everything here is a plain value: equal worlds give equal plans.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import TypeAlias
 
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.nodepool import GPUNodePool
@@ -22,6 +23,8 @@ from tgp.core.pools.planner.classes import Namespaces
 from tgp.core.requests.purchase import SourceObservation
 
 PRICE_MARGIN = 20  # a twentieth: what a price may rise between the plan and the order
+SpotKind: TypeAlias = tuple[str, str]  # provider and GPU of spot machines
+ASSUMED_SPOT_LOSS = 0.05  # an hour: the chance that a spot machine is lost, where none was seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +90,7 @@ class PlanInput:
     storage_classes: Mapping[str, StorageClass] = field(default_factory=dict)  # by name
     shapes: Mapping[str, Shape] = field(default_factory=dict)  # by offer key
     successes: Mapping[str, int] = field(default_factory=dict)  # by offer key: launches in a row that succeeded
+    spot_loss: Mapping[SpotKind, float] = field(default_factory=dict)  # an hour; a kind that is missing: as assumed
     not_for: Mapping[str, frozenset[str]] = field(default_factory=dict)  # pod uid → offer keys not bought for it again
     refused: Mapping[str, str] = field(default_factory=dict)  # pod uid → why nothing is bought for it now
 
@@ -101,6 +105,7 @@ class Order:
     hourly_microusd: int  # as listed; of a spot machine on a marketplace the bid
     pods: tuple[Pod, ...]  # the oldest first
     compared: str = ""  # the next cheaper machine, and why it does not serve these pods
+    spot_loss: float = 0.0  # the chance that it is lost within an hour; 0: it is no spot machine
 
 
 @dataclass(frozen=True, slots=True)
