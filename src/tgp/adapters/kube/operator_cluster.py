@@ -127,8 +127,7 @@ class OperatorCluster:
         resource_version: str = "",
     ) -> Written:
         if self._shown is not None and resource in self._shown:
-            document = msgspec.json.encode(status)
-            self._shown[resource].overlay(key, lambda held: msgspec.structs.replace(held, status_document=document))
+            self._shown[resource].overlay(key, lambda held: _with_status(held, status))
         clean = self._clean(resource, status)
         return await self._write(
             resource,
@@ -264,3 +263,13 @@ def _key(manifest: Mapping[str, Any]) -> ObjectKey | None:
     meta = manifest.get("metadata", {})
     name = meta.get("name", "")
     return ObjectKey(meta.get("namespace", ""), name) if name else None
+
+
+def _with_status(held: Any, status: Mapping[str, Any]) -> Any:
+    """The record as if the API server held this status."""
+    document = msgspec.json.encode(status)
+    value = held.value
+    if value is not None:
+        read = msgspec.json.decode(document, type=type(value.status))
+        value = msgspec.structs.replace(value, status=read)
+    return msgspec.structs.replace(held, status_document=document, value=value)
