@@ -1,7 +1,7 @@
 """GPUNodePools: their conditions and figures, the plan that buys for all of them, and the care for what was bought."""
 
 from tgp.adapters.kube.controller import Controller, WatchSource
-from tgp.api.resource import GPU_NODE_POOL, GPU_REQUEST
+from tgp.api.resource import GPU_NODE_POOL
 from tgp.controllers.deps import Deps, Stores
 from tgp.controllers.instances.build import Instances
 from tgp.controllers.pools.machine_types import MachineTypeReconciler, ShapeTable
@@ -12,40 +12,61 @@ from tgp.controllers.pools.reconciler import NodePoolReconciler
 from tgp.controllers.pools.upkeep import PoolRequestReconciler
 from tgp.controllers.requests.purchase_gatherer import PurchaseGatherer, Views
 from tgp.controllers.status_writer import StatusWriter
-from tgp.core.pools import nodepool, upkeep
+from tgp.core.pools import nodepool
 from tgp.core.pools.planner.plan import plan
 
 
-def build(deps: Deps, stores: Stores, instances: Instances) -> list[Controller]:
-    views = Views(
-        stores.requests,
-        stores.all_classes,
-        stores.pools,
-        stores.nodes,
-        stores.pods,
-        stores.daemon_sets,
-        stores.disruption_budgets,
-        stores.namespaces,
-    )
-    memory = PoolMemory()
-    purchases = PurchaseGatherer(
-        views,
-        deps.settings,
-        market=stores.market,
-        instance_cache=instances.cache,
-        accounts=instances.accounts,
-        ledger=instances.ledger,
-        consistency=instances.consistency,
-    )
-    observer = WorldObserver(
-        views,
-        deps.settings,
-        purchases=purchases,
-        market=stores.market,
-        ledger=instances.ledger,
-        memory=memory,
-        storage=StorageViews(stores.claims, stores.volumes, stores.storage_classes),
-    )
+class Pools:
+    """What plans for pools and moves of their machines share."""
+
+    def __init__(self, deps: Deps, stores: Stores, instances: Instances) -> None:
+        self.views = Views(
+            stores.requests,
+            stores.all_classes,
+            stores.pools,
+            stores.nodes,
+            stores.pods,
+            stores.daemon_sets,
+            stores.disruption_budgets,
+            stores.namespaces,
+        )
+        self.memory = PoolMemory()
+        purchases = PurchaseGatherer(
+            self.views,
+            deps.settings,
+            market=stores.market,
+            instance_cache=instances.cache,
+            accounts=instances.accounts,
+            ledger=instances.ledger,
+            consistency=instances.consistency,
+        )
+        self.observer = WorldObserver(
+            self.views,
+            deps.settings,
+            purchases=purchases,
+            market=stores.market,
+            ledger=instances.ledger,
+            memory=self.memory,
+            storage=StorageViews(stores.claims, stores.volumes, stores.storage_classes),
+        )
+        self.shapes = ShapeTable(deps.cluster, deps.settings.namespace, deps.journal)
+        self.planner = PoolPlanner(
+            self.views,
+            deps.settings,
+            plan=plan,
+            observer=self.observer,
+            memory=self.memory,
+            shapes=self.shapes,
+            cluster=deps.cluster,
+            compute=deps.compute,
+            journal=deps.journal,
+            clock=deps.clock,
+            announce=stores.plans.send,
+        )
+
+
+def build(deps: Deps, stores: Stores, pools: Pools) -> list[Controller]:
+    views, memory, observer, planner = pools.views, pools.memory, pools.observer, pools.planner
     reconciler = NodePoolReconciler(
         views,
         observer,
@@ -66,25 +87,11 @@ def build(deps: Deps, stores: Stores, instances: Instances) -> list[Controller]:
         writes=(stores.pools,),
         workers=deps.settings.workers,
     )
-    shapes = ShapeTable(deps.cluster, deps.settings.namespace, deps.journal)
-    planner = PoolPlanner(
-        views,
-        deps.settings,
-        plan=plan,
-        observer=observer,
-        memory=memory,
-        shapes=shapes,
-        cluster=deps.cluster,
-        compute=deps.compute,
-        journal=deps.journal,
-        clock=deps.clock,
-        announce=stores.plans.send,
-    )
     if deps.settings.observing:
         return [own, _planner(stores, planner)]
     types = Controller(
         "machine-types",
-        MachineTypeReconciler(views, types=memory.types, table=shapes, clock=deps.clock),
+        MachineTypeReconciler(views, types=memory.types, table=pools.shapes, clock=deps.clock),
         sources=(WatchSource(stores.requests),),
         workers=1,
     )
@@ -114,15 +121,10 @@ def _planner(stores: Stores, planner: PoolPlanner) -> Controller:
 
 
 def _upkeep(deps: Deps, stores: Stores, views: Views, memory: PoolMemory, observer: WorldObserver) -> Controller:
-    async def list_pods() -> None:
-        await deps.caches.list_again(stores.pods)
-
     reconciler = PoolRequestReconciler(
         views,
         memory=memory,
         offer_for=observer.offer_for,
-        status_writer=StatusWriter(GPU_REQUEST, frozenset({upkeep.DISRUPTED}), deps.cluster, deps.journal, deps.clock),
-        list_pods=list_pods,
         cluster=deps.cluster,
         journal=deps.journal,
         clock=deps.clock,
@@ -130,12 +132,7 @@ def _upkeep(deps: Deps, stores: Stores, views: Views, memory: PoolMemory, observ
     return Controller(
         "pool-requests",
         reconciler,
-        sources=(
-            WatchSource(stores.requests),
-            WatchSource(stores.pools, reconciler.of_pool),
-            WatchSource(stores.nodes, reconciler.of_node),
-            WatchSource(stores.pods, reconciler.of_pod),
-        ),
+        sources=(WatchSource(stores.requests), WatchSource(stores.pools, reconciler.of_pool)),
         writes=(stores.requests,),
         workers=deps.settings.workers,
     )

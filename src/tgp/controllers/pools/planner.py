@@ -215,7 +215,7 @@ class PoolPlanner:
         still = [each for each in orders if all(self._still_waits(pod) for pod in each.pods)]
         created = []
         for each in anchored(still, self._taken()):
-            if await self._create(each, seen, now):
+            if await self.create(each, seen, now):
                 created.append(each)
         return created
 
@@ -244,7 +244,7 @@ class PoolPlanner:
             return True
         return idle(self._views.pods.by_index(PODS_BY_NODE, record.value.status.node_name or ""), GPU)
 
-    async def _create(self, wanted: AnchoredOrder, seen: PlanObservation, now: datetime) -> bool:
+    async def create(self, wanted: AnchoredOrder, seen: PlanObservation, now: datetime) -> bool:
         """Whether the request is there, or may be."""
         pool = self._views.pools.get(wanted.order.pool)
         before = seen.pools.get(wanted.order.pool)
@@ -334,7 +334,7 @@ class PoolPlanner:
             plan = await self._planned(world)
             for order in plan.orders:
                 for each in anchored((order,), self._taken()):
-                    if await self._create(each, seen, now):
+                    if await self.create(each, seen, now):
                         created.append(each)
         return created
 

@@ -5,7 +5,7 @@ so that an operator that repeats itself creates nothing twice, and machines on t
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
@@ -25,6 +25,7 @@ from tgp.core.model.record import uid_text
 from tgp.core.pools.planner.world import Order
 
 FOR, PLAN = "tgp.io/for", "tgp.io/plan"  # annotations of a pool's request: its anchor, and the plan that ordered it
+MOVE, REPLACES = "tgp.io/move", "tgp.io/replaces"  # of a machine that takes the place of another: which, in which move
 NOT_IN_BACKUPS = "velero.io/exclude-from-backup"  # a restored copy would be a request that buys
 DIGITS = 10
 LONGEST_NAME = 63
@@ -39,6 +40,7 @@ _REGION = r"^[!-~]{1,63}$"
 class AnchoredOrder:
     order: Order
     anchor: str
+    marks: Mapping[str, str] = field(default_factory=dict)  # further annotations
 
 
 def slot_of(pool_uid: str, number: int) -> str:
@@ -95,7 +97,7 @@ def manifest_of(
         "metadata": {
             "name": key.name,
             "namespace": key.namespace,
-            "annotations": {FOR: anchored_order.anchor, PLAN: plan, NOT_IN_BACKUPS: "true"},
+            "annotations": {**anchored_order.marks, FOR: anchored_order.anchor, PLAN: plan, NOT_IN_BACKUPS: "true"},
             "ownerReferences": [
                 {
                     "apiVersion": GPU_NODE_POOL.api_version,
