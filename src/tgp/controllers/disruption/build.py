@@ -16,7 +16,13 @@ def build(deps: Deps, stores: Stores, pools: Pools) -> list[Controller]:
 
     reconciler = DisruptionReconciler(
         pools.views,
-        observer=DisruptionObserver(pools.views, memory=pools.memory, observer=pools.observer, compute=deps.compute),
+        observer=DisruptionObserver(
+            pools.views,
+            deps.settings.default_backend,
+            memory=pools.memory,
+            observer=pools.observer,
+            compute=deps.compute,
+        ),
         planner=pools.planner,
         status_writer=StatusWriter(GPU_REQUEST, frozenset({CONDITION}), deps.cluster, deps.journal, deps.clock),
         list_pods=list_pods,

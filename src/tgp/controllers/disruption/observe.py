@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
@@ -11,13 +11,14 @@ from tgp.controllers.pools.observe import PlanObservation, WorldObserver
 from tgp.controllers.requests.indexes import BY_NODE, BY_POOL_UID, PODS_BY_NODE
 from tgp.controllers.requests.purchase_gatherer import Views
 from tgp.core.disruption.causes import Machine
+from tgp.core.disruption.drift import stamp_of
 from tgp.core.disruption.moves import DisruptionObservation, move_of, pods_to_move, to_plan
 from tgp.core.disruption.refits import refits
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
 from tgp.core.pools.capacity import ENDED
-from tgp.core.pools.orders import REPLACES
+from tgp.core.pools.orders import MOVE, REPLACES
 from tgp.core.requests.drain import DISRUPTED
 from tgp.ports.compute import Compute
 
@@ -31,8 +32,11 @@ class PlannedLook:
 
 
 class DisruptionObserver:
-    def __init__(self, views: Views, *, memory: PoolMemory, observer: WorldObserver, compute: Compute) -> None:
+    def __init__(
+        self, views: Views, default_backend: str, *, memory: PoolMemory, observer: WorldObserver, compute: Compute
+    ) -> None:
         self._views = views
+        self._default_backend = default_backend  # the operator's own mesh
         self._memory = memory
         self._observer = observer
         self._compute = compute
@@ -50,15 +54,16 @@ class DisruptionObserver:
         return PlannedLook(replace(seen, refits=found), world)
 
     def _observe(self, pool: KubeObject[GPUNodePool], now: datetime) -> DisruptionObservation:
+        assert pool.value is not None, "a pool that cannot be read decides nothing"
         awaited = frozenset(self._memory.placed.values())
         records = sorted(self._views.requests.by_index(BY_POOL_UID, pool.uid_text), key=lambda each: each.key)
         machines, replacements = [], dict[str, list[Machine]]()
         for record in records:
-            machine = self._machine(record, awaited)
+            machine = self._machine(record, pool.value, awaited)
             if record.value is None or record.value.status.phase not in ENDED:
                 machines.append(machine)
-            if move_of(record) and REPLACES in record.annotations:
-                replacements.setdefault(move_of(record), []).append(machine)
+            if REPLACES in record.annotations:
+                replacements.setdefault(record.annotations.get(MOVE, ""), []).append(machine)
         return DisruptionObservation(
             pool,
             now,
@@ -67,20 +72,30 @@ class DisruptionObserver:
             tuple(sorted(self._views.budgets.values(), key=lambda each: each.key)),
         )
 
-    def _machine(self, record: KubeObject[GPURequest], awaited: frozenset[str]) -> Machine:
+    def _machine(self, record: KubeObject[GPURequest], pool: GPUNodePool, awaited: frozenset[str]) -> Machine:
         name = (record.value.status.node_name or "") if record.value is not None else ""
+        offer = self._observer.offer_for(record)
+        shape = self._memory.types.shapes.get(offer.key) if offer is not None else None
         return Machine(
             record,
             self._views.nodes.get(ObjectKey("", name)) if name else None,
             tuple(sorted(self._views.pods.by_index(PODS_BY_NODE, name), key=lambda pod: pod.key)) if name else (),
             awaited=name in awaited,
             keeps_place=self._keeps_place(record),
+            stamp=self._stamp(pool, offer.provider) if offer is not None else "",
+            boot=timedelta(seconds=shape.boot_seconds if shape is not None else 0),
         )
+
+    def _stamp(self, pool: GPUNodePool, provider: str) -> str:
+        node_class = self._views.classes.get(ObjectKey("", pool.spec.node_class_ref.name))
+        if node_class is None or node_class.value is None or node_class.deleting:
+            return ""
+        return stamp_of(pool, node_class.value, provider, self._default_backend)
 
     def _keeps_place(self, record: KubeObject[GPURequest]) -> bool:
         replaced = record.annotations.get(REPLACES, "")
         found = self._views.requests.get(ObjectKey(record.key.namespace, replaced)) if replaced else None
-        return found is not None and move_of(found) == move_of(record)
+        return found is not None and move_of(found) == record.annotations.get(MOVE)
 
     def _leaving(self, keys: frozenset[ObjectKey]) -> Iterator[Pod]:
         """Pods of other machines, of any pool, that are evicted or will be next."""

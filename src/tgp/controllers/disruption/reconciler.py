@@ -19,6 +19,7 @@ from tgp.controllers.requests.indexes import BY_NODE
 from tgp.controllers.requests.purchase_gatherer import Views
 from tgp.controllers.status_writer import StatusWriter
 from tgp.core.disruption.causes import Machine
+from tgp.core.disruption.drift import STAMP
 from tgp.core.disruption.moves import (
     REPLACED_BY,
     RETRY,
@@ -31,6 +32,7 @@ from tgp.core.disruption.moves import (
     TakeBack,
     Unsay,
     WriteDown,
+    WriteStamp,
     look_again_at,
     next_moves,
 )
@@ -140,8 +142,10 @@ class DisruptionReconciler:
 
     async def _take(self, step: Step, look: PlannedLook) -> None:
         match step:
+            case WriteStamp():
+                await self._annotate(step.machine, {STAMP: step.machine.stamp})
             case WriteDown():
-                await self._annotate(step.machine, {MOVE: step.move, REPLACED_BY: None})
+                await self._annotate(step.machine, {MOVE: step.move, REPLACED_BY: None, REPLACES: None})
             case Say():
                 await self._status_writer.write(step.machine.record, (step.update,))
             case Unsay():

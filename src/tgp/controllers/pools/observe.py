@@ -17,7 +17,7 @@ from tgp.controllers.requests.ledger import Ledger
 from tgp.controllers.requests.purchase_gatherer import Views
 from tgp.core.classes.nodeclass import namespace_allowed
 from tgp.core.classes.semantic_validation import names_time_zone
-from tgp.core.disruption.moves import pods_to_move
+from tgp.core.disruption.moves import move_of, pods_to_move
 from tgp.core.inventory.limits import Reservation
 from tgp.core.model.attempts import attempts_of, open_attempt
 from tgp.core.model.conditions import condition_in
@@ -204,7 +204,7 @@ class WorldObserver:
             found = self._views.requests.get(replaced) if replaced.name and replaced not in unreserved else None
             if found is None or found.value is None or not living(record) or record.value is None:
                 continue
-            if found.annotations.get(MOVE) == record.annotations.get(MOVE):
+            if move_of(found) == record.annotations.get(MOVE):
                 name = str(record.key) if on_its_way(record) else record.value.status.node_name or ""
                 pods = self._views.pods.by_index(PODS_BY_NODE, found.value.status.node_name or "")
                 kept[name] = pods_to_move(pods)

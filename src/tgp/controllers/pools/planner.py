@@ -22,6 +22,7 @@ from tgp.controllers.pools.nominator import Nominator
 from tgp.controllers.pools.observe import PlanObservation, WorldObserver
 from tgp.controllers.requests.indexes import BY_POOL_UID, PODS_BY_NODE
 from tgp.controllers.requests.purchase_gatherer import Views
+from tgp.core.disruption.drift import STAMP, stamp_of
 from tgp.core.model.attempts import attempts_of, open_attempt
 from tgp.core.model.facts import AnnotationIgnored, FactSubject, PlanMade, ScaleUpNotTriggered, ScaleUpTriggered
 from tgp.core.model.kube_object import KubeObject
@@ -105,6 +106,7 @@ class PoolPlanner:
         announce: Callable[[ObjectKey], None],
     ) -> None:
         self._views = views
+        self._default_backend = policy.default_backend
         self._plan = plan
         self._observer = observer
         self._memory = memory
@@ -258,6 +260,10 @@ class PoolPlanner:
             return False  # it changed while the plan was made
         await self._guard(pool)
         class_name = pool.value.spec.node_class_ref.name
+        node_class = self._views.classes.get(ObjectKey("", class_name))
+        if node_class is not None and node_class.value is not None:
+            stamp = stamp_of(pool.value, node_class.value, wanted.order.offer.provider, self._default_backend)
+            wanted = replace(wanted, marks={**wanted.marks, STAMP: stamp})
         known = {record.key: record for record in self._views.requests.by_index(BY_POOL_UID, pool.uid_text)}
         for key in free_names(pool, wanted.anchor, {**known, **self._memory.expected}):
             manifest = manifest_of(key, wanted, pool, class_name, f"{now:%Y%m%dT%H%M%SZ}")

@@ -7,15 +7,18 @@ from tgp.api.common import Condition
 from tgp.api.nodepool import GPUNodePool, canonical_policy
 from tgp.api.request import GPURequest
 from tgp.api.values import NEVER, go_duration, span
+from tgp.core.disruption.drift import STAMP, has_drifted, unmet_requirement
 from tgp.core.model.attempts import attempts_of, open_attempt
 from tgp.core.model.gpus import resource_name
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
 from tgp.core.model.pod import Pod
 from tgp.core.pools.orders import anchor_of, slot_number
+from tgp.core.requests.chosen_offer import offer_of
+from tgp.core.requests.node_metadata import future_node
 from tgp.core.requests.node_state import idle, worked_until
 
-EMPTY, SURPLUS = "Empty", "Surplus"
+EMPTY, SURPLUS, EXPIRED, DRIFTED = "Empty", "Surplus", "Expired", "Drifted"
 SCHEDULED_WITHIN = timedelta(minutes=2)  # of Ready: the scheduler may not have bound the pods it was bought for yet
 
 
@@ -28,6 +31,8 @@ class Machine:
     pods: tuple[Pod, ...] = ()  # that are scheduled to it
     awaited: bool = False  # the last plan has room there for a pod that is not bound yet
     keeps_place: bool = False  # it is a replacement, and what it replaces is still there
+    stamp: str = ""  # the drift hash of what pool and class say now; empty: the class is not known
+    boot: timedelta = timedelta(0)  # how long a machine of its type took to be ready; 0: not measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +60,45 @@ def cause_of(machine: Machine, pool: GPUNodePool, now: datetime) -> DisruptionCa
         return DisruptionCause(SURPLUS, f"The pool has {pool.spec.replicas} replicas now")
     if record.value.status.ready_at is None or node is None or node.ready is not True:
         return NoCause()
-    if pool.spec.replicas is not None and slot is not None:
+    replica = pool.spec.replicas is not None and slot is not None
+    empty = NoCause() if replica else _empty(machine, record.value, pool, now)
+    if isinstance(empty, DisruptionCause):
+        return empty  # it needs no replacement
+    expired = _expired(machine, pool, now)
+    if isinstance(expired, DisruptionCause):
+        return expired
+    if why := _drifted(machine, pool):
+        return DisruptionCause(DRIFTED, why)
+    return NoCause(min((each for each in (empty.until, expired.until) if each is not None), default=None))
+
+
+def _expired(machine: Machine, pool: GPUNodePool, now: datetime) -> DisruptionCause | NoCause:
+    """A boot time before its end, so that the replacement is ready by then."""
+    life = span(pool.spec.disruption.expire_after, "spec.disruption.expireAfter")
+    attempt = open_attempt(attempts_of(machine.record))
+    since = (attempt.launched_at if attempt is not None else None) or machine.record.created_at
+    if life is NEVER or since is None:
         return NoCause()
-    return _empty(machine, record.value, pool, now)
+    begins = since + life - machine.boot
+    if now < begins:
+        return NoCause(begins)
+    why = f"Machine was launched at {since:%Y-%m-%d %H:%M:%S}Z, and expireAfter is {go_duration(life)}"
+    return DisruptionCause(EXPIRED, why)
+
+
+def _drifted(machine: Machine, pool: GPUNodePool) -> str:
+    """Why, in text for users; empty: the machine is what pool and class ask for."""
+    record, attempt = machine.record, open_attempt(attempts_of(machine.record))
+    if record.value is None or attempt is None or attempt.offer is None:
+        return ""
+    labels = future_node(record, offer_of(attempt.offer), pool).labels
+    if unmet := unmet_requirement(pool, labels):
+        return (
+            f"Machine no longer meets the pool's requirement on {unmet}: it has {labels.get(unmet) or 'no such label'}"
+        )
+    if has_drifted(record.annotations.get(STAMP, ""), machine.stamp):
+        return "Talos settings, taints or mesh backend have changed since the machine was ordered"
+    return ""
 
 
 def _empty(machine: Machine, request: GPURequest, pool: GPUNodePool, now: datetime) -> DisruptionCause | NoCause:

@@ -17,7 +17,8 @@ from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
 from tgp.api.values import NEVER, go_duration, is_rfc3339, rfc3339, span
 from tgp.core.disruption.budgets import Allowance, allowance
-from tgp.core.disruption.causes import EMPTY, SURPLUS, DisruptionCause, Machine, cause_of, holds
+from tgp.core.disruption.causes import EMPTY, EXPIRED, SURPLUS, DisruptionCause, Machine, cause_of, holds
+from tgp.core.disruption.drift import STAMP, to_stamp
 from tgp.core.model.conditions import ConditionUpdate, condition_in
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
@@ -26,7 +27,7 @@ from tgp.core.model.pod import Pod
 from tgp.core.model.taints import Taint
 from tgp.core.model.workload import PodDisruptionBudget
 from tgp.core.pools.capacity import ENDED, on_its_way
-from tgp.core.pools.orders import MOVE, anchor_of, slot_number
+from tgp.core.pools.orders import MOVE, REPLACES, anchor_of, slot_number
 from tgp.core.pools.planner.world import Order
 from tgp.core.requests.drain import DISRUPTED as HARD
 from tgp.core.requests.protection import protection_of
@@ -71,6 +72,13 @@ class WriteDown:
 
     machine: Machine
     move: str
+
+
+@dataclass(frozen=True, slots=True)
+class WriteStamp:
+    """Of a machine without a drift hash, or with one of another version."""
+
+    machine: Machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +139,9 @@ class TakeBack:
     retry: str = ""  # value of the annotation; empty: the next move may begin at once
 
 
-Step: TypeAlias = WriteDown | Say | Unsay | SetTaint | OrderReplacements | NoteReplacements | Delete | TakeBack
+Step: TypeAlias = (
+    WriteStamp | WriteDown | Say | Unsay | SetTaint | OrderReplacements | NoteReplacements | Delete | TakeBack
+)
 
 
 def next_moves(seen: DisruptionObservation) -> tuple[Step, ...]:
@@ -172,7 +182,8 @@ def disturbed(machine: Machine) -> bool:
 
 
 def move_of(record: KubeObject[GPURequest]) -> str:
-    return record.annotations.get(MOVE, "")
+    """The move that takes it away; empty: none does. A replacement has the mark of its move, too."""
+    return "" if REPLACES in record.annotations else record.annotations.get(MOVE, "")
 
 
 def new_move(record: KubeObject[GPURequest], now: datetime) -> str:
@@ -265,6 +276,8 @@ class _Look:
         record = machine.record
         if record.deleting or record.value is None or holds(record, "Terminating") is not None:
             return None  # its lifecycle drains and terminates it
+        if to_stamp(record.annotations.get(STAMP, ""), machine.stamp):
+            return WriteStamp(machine)
         cause = self._causes[record.key]
         if move_of(record):
             return self._go_on(machine, cause if isinstance(cause, DisruptionCause) else None)
@@ -305,7 +318,8 @@ class _Look:
         return None if allowed else _over_budget(allowed, cause)
 
     def _protected(self, machine: Machine, cause: DisruptionCause) -> _Block | None:
-        if cause.reason == SURPLUS:
+        """An expired machine goes all the same, if its drain ends some time: until then its pods are waited for."""
+        if cause.reason == SURPLUS or (cause.reason == EXPIRED and _drain_ends(machine.record)):
             return None
         protection = protection_of(machine.record, machine.node, machine.pods, self._now)
         if protection is None:
@@ -358,7 +372,7 @@ class _Look:
             return None
         if (block := self._protected(machine, cause)) is not None:
             return block
-        begun = f"{cause.reason}: {cause.message}"
+        begun, move = f"{cause.reason}: {cause.message}", move_of(machine.record)
         held = holds(machine.record, CONDITION)
         since = held.last_transition_time if held is not None else None
         if since is not None and self._now >= since + MOVE_AT_MOST:
@@ -370,8 +384,10 @@ class _Look:
             return None
         if (gone := self._gone(machine)) is not None:
             return _Block("ReplacementFailed", f"{begun}. Replacement {gone}")
+        if self._seen.stopped and any(not _is_ready(each) for each in self._seen.replacements.get(move, ())):
+            return _Block("ReplacementFailed", f"{begun}. The pool buys nothing now: {self._seen.stopped}")
         refit = self._seen.refits.get(machine.record.key)
-        if refit is not None and refit.orders and self._seen.replacements.get(move_of(machine.record)):
+        if refit is not None and refit.orders and self._seen.replacements.get(move):
             return _Block("PodsChanged", f"{begun}. Its pods have changed, and no longer fit the replacement")
         return self._no_place(refit, cause) if refit is not None else None
 
@@ -382,9 +398,9 @@ class _Look:
             if name not in there:
                 return f"{name} is gone"
         for name, each in sorted(there.items()):
-            if each.record.deleting or _ended(each.record):
-                said = each.record.value.status.message if each.record.value is not None else ""
-                return f"{name} has failed: {said}" if said else f"{name} has failed"
+            ending = holds(each.record, "Terminating") or holds(each.record, "Ended")
+            if each.record.deleting or _ended(each.record) or ending is not None:
+                return f"{name} does not come: {ending.message}" if ending is not None else f"{name} is gone"
         return None
 
     def _placed(self, machine: Machine, cause: DisruptionCause) -> Step | None:
@@ -444,10 +460,9 @@ def read_retry(record: KubeObject[GPURequest]) -> tuple[datetime | None, int]:
     return datetime.fromisoformat(at), int(count)
 
 
-def grace_of(pool: GPUNodePool) -> timedelta | None:
-    """None: a drain may wait for ever."""
-    grace = span(pool.spec.template.spec.termination_grace_period, "spec.template.spec.terminationGracePeriod")
-    return None if grace is NEVER else grace
+def _drain_ends(record: KubeObject[GPURequest]) -> bool:
+    grace = record.value.spec.termination_grace_period if record.value is not None else NEVER.value
+    return span(grace, "spec.terminationGracePeriod") is not NEVER
 
 
 def _under_way(machine: Machine, cause: DisruptionCause, what: str) -> ConditionUpdate:
