@@ -3,20 +3,30 @@
 from dataclasses import replace
 from datetime import timedelta
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.core.disruption.machines import a_machine, moving
-from tests.core.pools.builders import NOW, a_condition, a_pool, on_node
+from tests.core.pools.builders import NOW, a_condition, a_pool, an_order, on_node
+from tgp.api.nodepool import DisruptionRule
+from tgp.core.disruption.budgets import nodes_of
 from tgp.core.disruption.moves import (
     HARD,
+    MOVE_AT_MOST,
     RETRIES,
     Delete,
     DisruptionObservation,
+    NoteReplacements,
+    OrderReplacements,
+    Refit,
     Say,
     SetTaint,
     TakeBack,
     Unsay,
     WriteDown,
+    WriteStamp,
     disturbed,
     look_again_at,
     next_moves,
@@ -25,6 +35,7 @@ from tgp.core.disruption.moves import (
 )
 from tgp.core.model.labels import selector
 from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.taints import Taint
 from tgp.core.model.workload import PodDisruptionBudget
 
 HELD = {"tgp.io/do-not-disrupt": "true"}
@@ -235,3 +246,199 @@ def test_empty_machines_need_no_plan():
 
 def test_a_machine_that_never_was_ready_disturbs_nothing():
     assert not disturbed(a_machine(readyAt=None))
+
+
+# -- replaced first ----------------------------------------------------------------------------------------------------
+
+AN_ORDER = an_order()
+STAMPED = {"tgp.io/drift-hash": "1-old"}
+
+
+def a_drifted(name="r1", *, pods=None, **rest):
+    machine = a_machine(name, pods=(on_node(node=f"node-{name}"),) if pods is None else pods, idle=None, **rest)
+    return drifted(machine)
+
+
+def drifted(machine):
+    record = msgspec.structs.replace(machine.record, annotations={**machine.record.annotations, **STAMPED})
+    return replace(machine, record=record, stamp="1-new")
+
+
+def drifting(name="r1", **rest):
+    """A drifted machine in a move."""
+    pods = rest.pop("pods", (on_node(node=f"node-{name}"),))
+    return drifted(moving(name, "Drifted", pods=pods, idle=None, **rest))
+
+
+def a_replacement(name="new", *, move="m1", **rest):
+    usual = {"conditions": [a_condition("Initialized")], **rest}
+    return a_machine(name, annotations={"tgp.io/move": move, "tgp.io/replaces": "r1"}, keeps_place=True, **usual)
+
+
+ROOM = Refit()
+
+
+def refitted(machine, refit=ROOM, **rest):
+    return seen(machine, refits={machine.record.key: refit}, **rest)
+
+
+ORDERED = {"tgp.io/replaced-by": "new"}
+COMING = {"conditions": [], "readyAt": None, "node": {"ready": False}, "phase": "Provisioning"}
+
+
+def test_a_drifted_machine_is_planned_for_and_begins_when_its_pods_have_a_place():
+    machine = a_drifted()
+
+    assert to_plan(seen(machine)) == (machine.record.key,)
+    assert next_moves(seen(machine)) == (), "without a plan nothing begins"
+    assert isinstance(only(refitted(machine)), WriteDown)
+    assert isinstance(only(refitted(machine, Refit(orders=(AN_ORDER,)))), WriteDown)
+
+
+def test_a_move_goes_step_by_step_and_pods_stay_until_the_replacement_is_ready():
+    order = Refit(orders=(AN_ORDER,))
+    soft = only(refitted(drifting(), order))
+    assert isinstance(soft, SetTaint)
+    assert soft.effect == "PreferNoSchedule"
+    tainted = drifting(taint="PreferNoSchedule")
+    ordered = only(refitted(tainted, order))
+    assert isinstance(ordered, OrderReplacements)
+    assert (ordered.move, ordered.orders) == ("m1", (AN_ORDER,))
+    coming = {"m1": (a_replacement(**COMING),)}
+    noted = only(refitted(tainted, Refit(coming=("default/new",)), replacements=coming))
+    assert isinstance(noted, NoteReplacements)
+    assert noted.names == ("new",)
+    known = drifting(taint="PreferNoSchedule", annotations=ORDERED)
+    waits = only(refitted(known, Refit(coming=("default/new",)), replacements=coming))
+    assert isinstance(waits, Say)
+    assert "waits for" in waits.update.message
+    ready = {"m1": (a_replacement(),)}
+    hard = only(refitted(known, Refit(), replacements=ready))
+    assert isinstance(hard, SetTaint)
+    assert hard.effect == "NoSchedule"
+    last = drifting(taint="NoSchedule", annotations=ORDERED)
+    assert isinstance(only(refitted(last, Refit(), replacements=ready)), Delete)
+
+
+@pytest.mark.parametrize("state", [COMING, {"node": {"ready": None}}, {"node": {"ready": False}}])
+def test_no_pod_is_asked_to_leave_before_the_replacement_is_ready(state):
+    """Also if the plan of this look finds room for them."""
+    for taint in ("PreferNoSchedule", "NoSchedule"):
+        machine = drifting(taint=taint, annotations=ORDERED)
+        steps = next_moves(refitted(machine, Refit(), replacements={"m1": (a_replacement(**state),)}))
+        assert all(isinstance(step, Say) for step in steps)
+
+
+def test_pods_that_have_room_elsewhere_need_no_replacement():
+    hard = only(refitted(drifting(taint="PreferNoSchedule"), Refit()))
+
+    assert isinstance(hard, SetTaint)
+    assert hard.effect == "NoSchedule"
+
+
+def test_a_drifted_machine_without_pods_needs_no_replacement():
+    assert isinstance(only(seen(a_drifted(pods=()))), WriteDown)
+    assert isinstance(only(seen(drifting(pods=(), taint="NoSchedule"))), Delete)
+
+
+@pytest.mark.parametrize(
+    ("machine", "refit", "rest", "reason"),
+    [
+        (drifting(annotations=ORDERED), Refit(), {}, "ReplacementFailed"),
+        (drifting(annotations=ORDERED), Refit(), {"m1": (a_replacement(phase="Failed"),)}, "ReplacementFailed"),
+        (drifting(annotations=ORDERED), Refit(), {"m1": (a_replacement(deleting=True),)}, "ReplacementFailed"),
+        (drifting(annotations=ORDERED), Refit(orders=(AN_ORDER,)), {"m1": (a_replacement(),)}, "PodsChanged"),
+        (drifting(), Refit(unserved="sold out"), {}, "NoReplacement"),
+        (drifting(), Refit(unserved="maxNodes is 1", limited=True), {}, "LimitReached"),
+    ],
+    ids=["gone", "failed", "deleted", "pods changed", "sold out", "limit"],
+)
+def test_a_move_that_cannot_go_on_is_taken_back(machine, refit, rest, reason):
+    for taint in ("PreferNoSchedule", "NoSchedule"):
+        node = msgspec.structs.replace(machine.node, taints=(Taint("tgp.io/disrupted", taint),))
+        step = only(refitted(replace(machine, node=node), refit, replacements=rest))
+        assert isinstance(step, TakeBack)
+        assert step.update is not None
+        assert (step.update.status, step.update.reason) == (False, reason)
+        assert step.retry
+
+
+def test_what_is_taken_back_deletes_replacements_that_no_pod_uses_and_no_failed_ones():
+    """A failed request is the memory of what did not work; one that pods use is a machine like any other."""
+    there = (a_replacement("new"), a_replacement("used", pods=(on_node(),)), a_replacement("failed", phase="Failed"))
+    step = only(refitted(drifting(annotations=ORDERED), Refit(), replacements={"m1": there}))
+
+    assert isinstance(step, TakeBack)
+    assert [each.record.key.name for each in step.unused] == ["new"]
+
+
+def test_a_pool_that_may_not_buy_begins_no_move_that_needs_a_machine_and_gives_up_one_that_waits_for_it():
+    order = Refit(orders=(AN_ORDER,))
+    begins = only(refitted(a_drifted(), order, stopped="PurchasesPaused: all purchases are paused"))
+    assert isinstance(begins, Say)
+    assert begins.update.status is False
+    waits = drifting(annotations=ORDERED, taint="PreferNoSchedule")
+    coming = {"m1": (a_replacement(**COMING),)}
+    assert isinstance(only(refitted(waits, Refit(), replacements=coming, stopped="NodeClassSuspended")), TakeBack)
+
+
+def test_a_drifted_machine_gets_a_stamp_of_another_version_first():
+    machine = replace(a_machine(annotations={"tgp.io/drift-hash": "0-old"}), stamp="1-new")
+
+    assert isinstance(only(seen(machine)), WriteStamp)
+
+
+def test_an_expired_machine_is_protected_only_without_an_end_of_its_drain():
+    held = (on_node(node="node-r1", annotations=HELD),)
+    pool = {"disruption": {"expireAfter": "1h"}}
+    machine = a_machine(pods=held, idle=None)
+    spec = msgspec.structs.replace(machine.record.value.spec, termination_grace_period="Never")
+    value = msgspec.structs.replace(machine.record.value, spec=spec)
+    endless = replace(machine, record=msgspec.structs.replace(machine.record, value=value))
+
+    assert isinstance(only(refitted(machine, **pool)), WriteDown)
+    step = only(refitted(endless, **pool))
+    assert isinstance(step, Say)
+    assert step.update.reason == "Protected"
+
+
+def test_the_replacement_is_ordered_a_boot_time_before_the_end():
+    machine = replace(a_machine(pods=(on_node(node="node-r1"),), idle=None), boot=timedelta(minutes=10))
+    early, late = ({"disruption": {"expireAfter": length}} for length in ("131m", "129m"))  # launched two hours ago
+
+    assert next_moves(refitted(machine, **early)) == ()
+    assert isinstance(only(refitted(machine, **late)), WriteDown)
+
+
+def test_a_move_that_takes_too_long_is_given_up():
+    old = [a_condition("Disrupted", "True", "Drifted", NOW - MOVE_AT_MOST)]
+    machine = drifted(
+        a_machine(pods=(on_node(node="node-r1"),), idle=None, annotations={"tgp.io/move": "m1"}, conditions=old)
+    )
+
+    assert isinstance(only(refitted(machine)), TakeBack)
+
+
+@given(
+    kinds=st.lists(st.sampled_from(["empty", "drifted", "used", "lost", "moving", "tainted", "gone"]), max_size=12),
+    nodes=st.one_of(st.integers(0, 5), st.sampled_from(["0%", "10%", "50%", "100%"])),
+)
+def test_no_look_disturbs_more_nodes_than_the_budget_allows(kinds, nodes):
+    make = {
+        "empty": a_machine,
+        "drifted": a_drifted,
+        "used": lambda name: a_machine(name, pods=(on_node(),), idle=None),
+        "lost": lambda name: a_machine(name, node={"ready": None}),
+        "moving": lambda name: drifting(name, taint="PreferNoSchedule"),
+        "tainted": lambda name: drifting(name, taint="NoSchedule"),
+        "gone": lambda name: a_machine(name, deleting=True),
+    }
+    machines = [make[kind](f"r{number}") for number, kind in enumerate(kinds)]
+    refits = {each.record.key: Refit() for each in machines}
+    steps = next_moves(seen(*machines, refits=refits, disruption={"budgets": [{"nodes": nodes}]}))
+    more = sum(isinstance(step, SetTaint) and step.effect == "NoSchedule" for step in steps)
+
+    most = nodes_of(DisruptionRule(nodes=nodes), len(machines))
+    assert more == 0 or sum(disturbed(each) for each in machines) + more <= most
+    keys = [step.machine.record.key for step in steps]
+    assert len(set(keys)) == len(keys), "one step for a machine"

@@ -414,7 +414,7 @@ class _Look:
             return Say(machine, _under_way(machine, cause, "waits for its turn to be planned"))
         if refit.orders and not there:
             return OrderReplacements(machine, move, refit.orders)
-        late = [each.record.key.name for each in there if on_its_way(each.record) or not _is_ready(each)]
+        late = [str(each.record.key) for each in there if on_its_way(each.record) or not _is_ready(each)]
         if waited := sorted({*late, *refit.coming}):
             return Say(machine, _under_way(machine, cause, f"waits for {', '.join(waited)} to be ready"))
         return None
