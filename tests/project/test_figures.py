@@ -29,6 +29,7 @@ from tgp.controllers.instances import accounts, consistency, leftover_nodes, orp
 from tgp.controllers.market import reconciler as market
 from tgp.controllers.requests import launch, observe
 from tgp.core.classes import default_class, market_status
+from tgp.core.disruption import causes
 from tgp.core.inventory import orphan_evidence, orphans
 from tgp.core.model import offer_query
 from tgp.core.pools import capacity, machine_types, orders, runaway, upkeep
@@ -144,7 +145,7 @@ FIGURES = (
     Figure(POOLS, "a newer machine differs by more than {}", machine_types.NOISE),
     Figure(POOLS, "by more than {} in the time to boot", machine_types.BOOT_NOISE),
     Figure(POOLS, "Failed requests stay for {}", upkeep.FAILED_KEPT),
-    Figure(POOLS, "stays for at least {} after it became ready", upkeep.SCHEDULED_WITHIN),
+    Figure(POOLS, "stays for at least {} after it became ready", causes.SCHEDULED_WITHIN),
     Figure(POOLS, "by themselves after {} without a pod", duration(orders.BACKSTOP, "")),
     Figure(METRICS, "still listed {} after their termination", request_metrics.FAILING_AFTER),
     Figure(MONEY, "vanish from an account within {}", of_seconds(consistency.AT_ONCE)),

@@ -60,12 +60,14 @@ from tgp.app.settings import Settings
 from tgp.controllers.budgets import build as budgets
 from tgp.controllers.classes import build as classes
 from tgp.controllers.deps import Stores
+from tgp.controllers.disruption import build as disruption
 from tgp.controllers.instances import build as instances
 from tgp.controllers.instances.build import Instances
 from tgp.controllers.joining import build as joining
 from tgp.controllers.joining.build import Joining
 from tgp.controllers.market import build as market
 from tgp.controllers.pools import build as pools
+from tgp.controllers.pools.build import Pools
 from tgp.controllers.requests import build as requests
 from tgp.controllers.requests.indexes import PODS_BY_NODE
 from tgp.core.model.facts import (
@@ -121,6 +123,7 @@ class Operator:
         if self.elector is not None:  # it reads or writes its Lease every two seconds: nothing notices sooner
             self.elector.on_older = self.revision.contradicted
         self.instances = Instances(self.deps, self.stores)
+        self.pools = Pools(self.deps, self.stores, self.instances)
         self.controllers = self._features()
         self.deps.caches.add(self._feeders())
         runtime_metrics = PrometheusRuntimeMetrics(self.metrics)
@@ -136,7 +139,7 @@ class Operator:
         own = (
             *market.build(deps, stores),
             *classes.build(deps, stores, machines, join),
-            *pools.build(deps, stores, machines),
+            *pools.build(deps, stores, self.pools),
         )
         if observing:
             return own
@@ -147,6 +150,7 @@ class Operator:
         )
         return (
             *own,
+            *disruption.build(deps, stores, self.pools),
             *instances.build(deps, stores, machines),
             *of_requests,
             *(joining.build(deps, stores, join) if join is not None else ()),

@@ -9,6 +9,8 @@ from tgp.api.nodepool import GPUNodePool, canonical_policy
 from tgp.api.request import GPURequest
 from tgp.api.values import NEVER, span
 from tgp.controllers.requests.indexes import BY_NODE, PODS_BY_NODE
+from tgp.core.disruption.causes import DisruptionCause, Machine, NoCause, cause_of
+from tgp.core.disruption.moves import CONDITION
 from tgp.core.model.conditions import condition_in
 from tgp.core.model.event import Event
 from tgp.core.model.gpus import resource_name
@@ -21,7 +23,7 @@ from tgp.core.pools.demand import asks_for_gpus, read_annotations
 from tgp.core.pools.orders import anchor_of, slot_number
 from tgp.core.pools.planner.plan import gang_of
 from tgp.core.pools.planner.rows import own_price, own_price_until
-from tgp.core.pools.upkeep import Disrupt, Leave, PoolRequest, Remove, care_for
+from tgp.core.pools.upkeep import PoolRequest, Remove, care_for
 from tgp.core.requests.node_metadata import pool_uid
 from tgp.core.requests.node_state import users
 from tgp.core.requests.protection import protection_of
@@ -94,16 +96,17 @@ def node_enquiry(sight: Sight, node: Node) -> NodeEnquiry:
     )
     if pool is None or found.ends:
         return found
-    care = care_for(PoolRequest(record, pool, sight.now, node, pods))
-    match care:
-        case Disrupt():
-            return replace(found, ends=f"the pool deletes it next: {care.message}")
-        case Remove():
-            return replace(found, ends=f"the pool deletes its request next: {care.why}")
-        case Leave():
-            return replace(found, kept=tuple(_kept(found, pool, pods)), deleted_at=care.until)
-        case _:
-            return found
+    care = care_for(PoolRequest(record, pool, sight.now))
+    if isinstance(care, Remove):
+        return replace(found, ends=f"the pool deletes its request next: {care.why}")
+    if pool.value is None:
+        return found
+    kept = tuple(_kept(found, pool, pods))
+    match cause_of(Machine(record, node, pods), pool.value, sight.now):
+        case DisruptionCause(message=message):
+            return replace(found, kept=kept) if kept else replace(found, ends=f"the pool deletes it next: {message}")
+        case NoCause(until=until):
+            return replace(found, kept=kept, deleted_at=until)
 
 
 def pool_enquiry(world: TerminalWorld, pool: KubeObject[GPUNodePool], plan: PodPlan, note: PoolNote) -> PoolEnquiry:
@@ -129,6 +132,9 @@ def _kept(found: NodeEnquiry, pool: KubeObject[GPUNodePool], pods: tuple[Pod, ..
         yield f"pool {pool.key} deletes no empty machines (spec.disruption.consolidationPolicy is Never)"
     elif span(disruption.consolidate_after, "spec.disruption.consolidateAfter") is NEVER:
         yield f"pool {pool.key} deletes no empty machines (spec.disruption.consolidateAfter is Never)"
+    held = condition_in(found.request.status, CONDITION)
+    if held is not None and held.status is False:
+        yield held.message
     protection = protection_of(found.request, found.node, pods, found.now)
     if protection is not None:
         yield protection.text

@@ -1,19 +1,12 @@
 """What a pool does about each of its requests, and when."""
 
-from datetime import timedelta
-
 import msgspec
 import pytest
 
-from tests.core.pools.builders import NOW, a_condition, a_node, a_pool, a_request, ago, an_attempt, on_node, written
-from tgp.core.pools.orders import slot_of
+from tests.core.pools.builders import NOW, a_condition, a_pool, a_request, ago, an_attempt, written
 from tgp.core.pools.upkeep import (
-    EMPTY,
     FAILED_KEPT,
-    GANG,
-    SURPLUS,
     WITHDRAWN_AFTER,
-    Disrupt,
     Leave,
     PoolRequest,
     Remove,
@@ -24,80 +17,13 @@ from tgp.core.pools.upkeep import (
 POOL_UID = a_pool().uid_text
 
 
-def an_idle_machine(*, since=20.0, **status):
-    """Ready for an hour, without a pod for some minutes."""
-    usual = {
-        "phase": "Ready",
-        "readyAt": written(ago(hours=1)),
-        "idleSince": written(ago(minutes=since)),
-        "attempts": [an_attempt(outcome="Launched", launchedAt=written(ago(hours=2)))],
-        "nodeName": "n1",
-    }
-    return a_request(**{**usual, **status})
+def cared(record, pool=None, **seen):
+    return care_for(PoolRequest(record, pool or a_pool(), NOW, **seen))
 
 
-def cared(record, pool=None, *, node=None, **seen):
-    return care_for(PoolRequest(record, pool or a_pool(), NOW, node or a_node(), **seen))
-
-
-def test_a_machine_without_pods_for_long_enough_is_empty():
-    care = cared(an_idle_machine())
-
-    assert isinstance(care, Disrupt)
-    assert care.reason == EMPTY
-
-
-def test_a_machine_is_left_until_consolidate_after_has_passed():
-    assert cared(an_idle_machine(since=4)) == Leave(ago(minutes=4) + timedelta(minutes=10))
-    assert isinstance(cared(an_idle_machine(since=4), a_pool(disruption={"consolidateAfter": "3m"})), Disrupt)
-
-
-@pytest.mark.parametrize(
-    ("changes", "pool", "seen"),
-    [
-        ({}, {"disruption": {"consolidationPolicy": "Never"}}, {}),
-        ({}, {"disruption": {"consolidateAfter": "Never"}}, {}),
-        ({}, {}, {"pods": (on_node(),)}),
-        ({}, {}, {"pods": (on_node(gpus=0, unreadable="newer"),)}),
-        ({}, {}, {"node": a_node(ready=None)}),
-        ({}, {}, {"awaited": True}),
-        ({"idleSince": None}, {}, {}),
-        ({"readyAt": None}, {}, {}),
-        ({}, {}, {"node": a_node(annotations={"tgp.io/do-not-disrupt": "true"})}),
-        ({"conditions": [a_condition("Terminating")]}, {}, {}),
-    ],
-    ids=[
-        "policy",
-        "after",
-        "in use",
-        "unreadable",
-        "unknown",
-        "awaited",
-        "no evidence",
-        "never ready",
-        "protected",
-        "ends",
-    ],
-)
-def test_what_is_used_protected_or_unknown_is_left(changes, pool, seen):
-    assert cared(an_idle_machine(**changes), a_pool(**pool), **seen) == Leave()
-
-
-def test_pods_that_use_no_gpu_do_not_keep_a_machine():
-    assert isinstance(cared(an_idle_machine(), pods=(on_node(gpus=0),)), Disrupt)
-
-
-def test_a_pod_that_came_and_went_since_counts():
-    """The status noted an earlier moment: a pod may come and go between two looks."""
-    worked = on_node(phase="Succeeded", ended_at=ago(minutes=3))
-
-    assert cared(an_idle_machine(), pods=(worked,)) == Leave(ago(minutes=3) + timedelta(minutes=10))
-
-
-def test_the_scheduler_gets_time_to_bind_what_the_machine_was_bought_for():
-    fresh = an_idle_machine(since=1, readyAt=written(ago(minutes=1)))
-
-    assert cared(fresh, a_pool(disruption={"consolidateAfter": "0s"})) == Leave(NOW + timedelta(minutes=1))
+def a_machine():
+    attempts = [an_attempt(outcome="Launched", launchedAt=written(ago(hours=2)))]
+    return a_request(phase="Ready", readyAt=written(ago(hours=1)), attempts=attempts, nodeName="n1")
 
 
 def waits(reason="NoOfferFits", since=60.0, **status):
@@ -157,24 +83,15 @@ def test_what_is_finished_is_removed_and_what_failed_is_remembered_for_an_hour()
 
 
 def test_a_pool_that_is_deleted_takes_everything_along():
-    assert isinstance(cared(an_idle_machine(), a_pool(deleting=True), pods=(on_node(),)), Remove)
+    assert isinstance(cared(a_machine(), a_pool(deleting=True)), Remove)
 
 
-def test_replicas_stay_whether_or_not_they_are_used_and_no_more_of_them():
-    first, third = (an_idle_machine() for _ in range(2))
-    pool = a_pool(replicas=2)
-    slots = [a_request("x", anchor=slot_of(POOL_UID, number)).annotations for number in (0, 2)]
-
-    assert cared(msgspec.structs.replace(first, annotations=slots[0]), pool) == Leave()
-    care = cared(msgspec.structs.replace(third, annotations=slots[1]), pool, pods=(on_node(),))
-    assert isinstance(care, Disrupt)
-    assert care.reason == SURPLUS
+def test_a_machine_that_works_is_left_to_disruption():
+    assert cared(a_machine()) == Leave()
 
 
-def test_a_machine_whose_gang_was_given_up_goes_unless_a_pod_uses_it():
+def test_a_request_whose_gang_was_given_up_is_removed_before_it_has_ordered():
     why = "gang default/train could not be served whole within 15m"
-    care = cared(an_idle_machine(since=1), given_up=why)
 
-    assert care == Disrupt(GANG, "Gang default/train could not be served whole within 15m")
-    assert isinstance(cared(an_idle_machine(since=1), given_up=why, pods=(on_node(),)), Leave)
-    assert cared(a_request(), given_up=why) == Remove(why), "nothing was ordered yet"
+    assert cared(a_request(), given_up=why) == Remove(why)
+    assert cared(a_machine(), given_up=why) == Leave()

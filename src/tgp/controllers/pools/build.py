@@ -1,13 +1,11 @@
 """GPUNodePools: their conditions and figures, the plan that buys for all of them, and the care for what was bought."""
 
-from dataclasses import dataclass
-
 from tgp.adapters.kube.controller import Controller, WatchSource
-from tgp.api.resource import GPU_NODE_POOL, GPU_REQUEST
+from tgp.api.resource import GPU_NODE_POOL
 from tgp.controllers.deps import Deps, Stores
 from tgp.controllers.instances.build import Instances
 from tgp.controllers.instances.spend_log import SpendLog
-from tgp.controllers.pools.machine_types import MachineTypeReconciler, ShapeTable, shape_table
+from tgp.controllers.pools.machine_types import MachineTypeReconciler, shape_table
 from tgp.controllers.pools.memory import PoolMemory
 from tgp.controllers.pools.observe import StorageViews, WorldObserver
 from tgp.controllers.pools.planner import PoolPlanner
@@ -15,46 +13,55 @@ from tgp.controllers.pools.reconciler import NodePoolReconciler
 from tgp.controllers.pools.unusable import unusable_table
 from tgp.controllers.pools.upkeep import PoolRequestReconciler
 from tgp.controllers.requests.build import purchases_of, views_of
-from tgp.controllers.requests.purchase_gatherer import Views
 from tgp.controllers.status_writer import StatusWriter
-from tgp.core.pools import nodepool, upkeep
+from tgp.core.pools import nodepool
 from tgp.core.pools.planner.plan import plan
 
 
-@dataclass(frozen=True, slots=True)
-class _Shared:
-    """What the controllers of pools have in common."""
+class Pools:
+    """What plans for pools and moves of their machines share."""
 
-    views: Views
-    memory: PoolMemory
-    observer: WorldObserver
-    shapes: ShapeTable
+    def __init__(self, deps: Deps, stores: Stores, instances: Instances) -> None:
+        self.views, self.memory = views_of(stores), PoolMemory()
+        self.observer = WorldObserver(
+            self.views,
+            deps.settings,
+            purchases=purchases_of(deps, stores, instances),
+            market=stores.market,
+            ledger=instances.ledger,
+            memory=self.memory,
+            storage=StorageViews(stores.claims, stores.volumes, stores.storage_classes),
+        )
+        self.shapes = shape_table(deps.cluster, deps.settings.namespace, deps.journal)
+        self.planner = PoolPlanner(
+            self.views,
+            deps.settings,
+            plan=plan,
+            observer=self.observer,
+            memory=self.memory,
+            shapes=self.shapes,
+            unusable=unusable_table(deps.cluster, deps.settings.namespace, deps.journal),
+            spend_log=SpendLog(deps.cluster, deps.settings.namespace),
+            cluster=deps.cluster,
+            compute=deps.compute,
+            journal=deps.journal,
+            clock=deps.clock,
+            announce=stores.plans.send,
+        )
 
 
-def build(deps: Deps, stores: Stores, instances: Instances) -> list[Controller]:
-    views, memory = views_of(stores), PoolMemory()
-    observer = WorldObserver(
-        views,
-        deps.settings,
-        purchases=purchases_of(deps, stores, instances),
-        market=stores.market,
-        ledger=instances.ledger,
-        memory=memory,
-        storage=StorageViews(stores.claims, stores.volumes, stores.storage_classes),
-    )
-    shapes = shape_table(deps.cluster, deps.settings.namespace, deps.journal)
-    shared = _Shared(views, memory, observer, shapes)
-    watching = [_pools(deps, stores, shared), _planner(deps, stores, shared)]
+def build(deps: Deps, stores: Stores, pools: Pools) -> list[Controller]:
+    watching = [_pools(deps, stores, pools), _planner(stores, pools.planner)]
     if deps.settings.observing:
         return watching
-    return [*watching, _upkeep(deps, stores, shared), _machine_types(deps, stores, shared)]
+    return [*watching, _upkeep(deps, stores, pools), _machine_types(deps, stores, pools)]
 
 
-def _pools(deps: Deps, stores: Stores, shared: _Shared) -> Controller:
+def _pools(deps: Deps, stores: Stores, pools: Pools) -> Controller:
     reconciler = NodePoolReconciler(
-        shared.views,
-        shared.observer,
-        shared.memory,
+        pools.views,
+        pools.observer,
+        pools.memory,
         StatusWriter(GPU_NODE_POOL, nodepool.OWNED, deps.cluster, deps.journal, deps.clock),
         cluster=deps.cluster,
         clock=deps.clock,
@@ -74,22 +81,7 @@ def _pools(deps: Deps, stores: Stores, shared: _Shared) -> Controller:
     )
 
 
-def _planner(deps: Deps, stores: Stores, shared: _Shared) -> Controller:
-    planner = PoolPlanner(
-        shared.views,
-        deps.settings,
-        plan=plan,
-        observer=shared.observer,
-        memory=shared.memory,
-        shapes=shared.shapes,
-        unusable=unusable_table(deps.cluster, deps.settings.namespace, deps.journal),
-        spend_log=SpendLog(deps.cluster, deps.settings.namespace),
-        cluster=deps.cluster,
-        compute=deps.compute,
-        journal=deps.journal,
-        clock=deps.clock,
-        announce=stores.plans.send,
-    )
+def _planner(stores: Stores, planner: PoolPlanner) -> Controller:
     return Controller(
         "pool-planner",
         planner,
@@ -111,16 +103,11 @@ def _planner(deps: Deps, stores: Stores, shared: _Shared) -> Controller:
     )
 
 
-def _upkeep(deps: Deps, stores: Stores, shared: _Shared) -> Controller:
-    async def list_pods() -> None:
-        await deps.caches.list_again(stores.pods)
-
+def _upkeep(deps: Deps, stores: Stores, pools: Pools) -> Controller:
     reconciler = PoolRequestReconciler(
-        shared.views,
-        memory=shared.memory,
-        offer_for=shared.observer.offer_for,
-        status_writer=StatusWriter(GPU_REQUEST, frozenset({upkeep.DISRUPTED}), deps.cluster, deps.journal, deps.clock),
-        list_pods=list_pods,
+        pools.views,
+        memory=pools.memory,
+        offer_for=pools.observer.offer_for,
         cluster=deps.cluster,
         journal=deps.journal,
         clock=deps.clock,
@@ -132,19 +119,17 @@ def _upkeep(deps: Deps, stores: Stores, shared: _Shared) -> Controller:
             WatchSource(stores.requests),
             WatchSource(stores.pools, reconciler.of_pool),
             WatchSource(stores.plans.store, reconciler.of_plan),
-            WatchSource(stores.nodes, reconciler.of_node),
-            WatchSource(stores.pods, reconciler.of_pod),
         ),
         writes=(stores.requests,),
         workers=deps.settings.workers,
     )
 
 
-def _machine_types(deps: Deps, stores: Stores, shared: _Shared) -> Controller:
-    types = shared.memory.types
+def _machine_types(deps: Deps, stores: Stores, pools: Pools) -> Controller:
+    types = pools.memory.types
     return Controller(
         "machine-types",
-        MachineTypeReconciler(shared.views, types=types, table=shared.shapes, clock=deps.clock),
+        MachineTypeReconciler(pools.views, types=types, table=pools.shapes, clock=deps.clock),
         sources=(WatchSource(stores.requests),),
         workers=1,
     )

@@ -1,7 +1,7 @@
 """Gathers the world that a plan is made from: nodes first, then pods, so that a race buys too little, not too much."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol
 
@@ -17,6 +17,7 @@ from tgp.controllers.requests.ledger import Ledger
 from tgp.controllers.requests.purchase_gatherer import Views
 from tgp.core.classes.nodeclass import namespace_allowed
 from tgp.core.classes.semantic_validation import names_time_zone
+from tgp.core.disruption.moves import move_of, pods_to_move
 from tgp.core.inventory.limits import Reservation
 from tgp.core.model.attempts import attempts_of, open_attempt
 from tgp.core.model.conditions import condition_in
@@ -37,7 +38,7 @@ from tgp.core.pools.limits import expected_reservation, limit_rooms
 from tgp.core.pools.machine_types import owned_shape
 from tgp.core.pools.nodepool import PoolObservation, judge_pool
 from tgp.core.pools.nominations import PricedRoom, node_of, reserved_node_name
-from tgp.core.pools.orders import bought_for
+from tgp.core.pools.orders import MOVE, REPLACES, bought_for
 from tgp.core.pools.planner.rows import own_price_until
 from tgp.core.pools.planner.world import LimitRoom, PlanInput, PlannedPool, Shape
 from tgp.core.pools.replicas import missing_slots
@@ -102,7 +103,8 @@ class WorldObserver:
         self._owned: tuple[int, tuple[Offer, ...]] = (-1, ())
         self._by_pin: tuple[int, dict[tuple[str, str, bool], list[Offer]]] = (-1, {})
 
-    def observe(self, now: datetime) -> PlanObservation:
+    def observe(self, now: datetime, unreserved: frozenset[ObjectKey] = frozenset()) -> PlanObservation:
+        """`unreserved`: machines for whose pods no room is kept on their replacements."""
         memory, moments = self._memory, []
         shapes = {**self._owned_shapes(), **memory.types.shapes}
         capacity, own_nodes = [], {}
@@ -116,6 +118,8 @@ class WorldObserver:
             moments.append(until)
         machines = [PricedRoom(each, self._price_at(each.name)) for each in capacity]
         machines += self._coming(shapes)
+        kept = self._reserved(unreserved)
+        machines = [replace(each, room=with_pods(each.room, kept.get(each.room.name, ()))) for each in machines]
         room_at = {name: each.room for each in machines if (name := node_of(each))}
         demand = demand_of(self._views.pods.by_index(WAITING_PODS, YES), self._policy.scheduler_names, room_at)
         nominated: dict[str, list[Pod]] = {}  # by name of the capacity: a Node has two until its machine is initialised
@@ -194,6 +198,20 @@ class WorldObserver:
                 pool = self._pool_of(expected.record)
                 room = coming_capacity(expected.record, expected.order.offer, pool, shapes=shapes)
                 yield PricedRoom(room, expected.order.hourly_microusd)
+
+    def _reserved(self, unreserved: frozenset[ObjectKey]) -> dict[str, tuple[Pod, ...]]:
+        """By name of a replacement's capacity, the pods that move there: they are still on the machine it replaces."""
+        kept: dict[str, tuple[Pod, ...]] = {}
+        for record in self._views.requests.values():
+            replaced = ObjectKey(record.key.namespace, record.annotations.get(REPLACES, ""))
+            found = self._views.requests.get(replaced) if replaced.name and replaced not in unreserved else None
+            if found is None or found.value is None or not living(record) or record.value is None:
+                continue
+            if move_of(found) == record.annotations.get(MOVE):
+                name = str(record.key) if on_its_way(record) else record.value.status.node_name or ""
+                pods = self._views.pods.by_index(PODS_BY_NODE, found.value.status.node_name or "")
+                kept[name] = pods_to_move(pods)
+        return kept
 
     def _owned_shapes(self) -> dict[str, Shape]:
         """An owned machine is the Node of its name, also while it is off."""

@@ -29,6 +29,7 @@ from tgp.controllers.pools.observe import PlanObservation, WorldObserver
 from tgp.controllers.pools.unusable import JustReady, UnusableMachines, UnusableTable
 from tgp.controllers.requests.indexes import BY_POOL_UID, PODS_BY_NODE
 from tgp.controllers.requests.purchase_gatherer import Views
+from tgp.core.disruption.drift import STAMP, stamp_of
 from tgp.core.market.ranking_messages import machine
 from tgp.core.model.attempts import attempts_of, gpu_resource, open_attempt
 from tgp.core.model.facts import AnnotationIgnored, FactSubject, PlanMade, ScaleUpNotTriggered, ScaleUpTriggered
@@ -279,7 +280,7 @@ class PoolPlanner:
         wanted, created = list(anchored(still, self._taken())), []
         for start in range(0, len(wanted), CREATED_AT_ONCE):
             some = wanted[start : start + CREATED_AT_ONCE]
-            found = await asyncio.gather(*(self._create(each, seen, now) for each in some), return_exceptions=True)
+            found = await asyncio.gather(*(self.create(each, seen, now) for each in some), return_exceptions=True)
             created += [each for each, there in zip(some, found, strict=True) if there is True]
             if errors := [each for each in found if isinstance(each, BaseException)]:
                 raise errors[0]
@@ -311,7 +312,7 @@ class PoolPlanner:
         there = self._views.pods.by_index(PODS_BY_NODE, record.value.status.node_name or "")
         return idle(there, gpu_resource(open_attempt(attempts_of(record))))
 
-    async def _create(self, wanted: AnchoredOrder, seen: PlanObservation, now: datetime) -> bool:
+    async def create(self, wanted: AnchoredOrder, seen: PlanObservation, now: datetime) -> bool:
         """Whether the request is there, or may be."""
         pool = self._views.pools.get(wanted.order.pool)
         before = seen.pools.get(wanted.order.pool)
@@ -326,6 +327,10 @@ class PoolPlanner:
         if not await self._guard(pool.key, pool.uid_text):
             return False
         class_name = pool.value.spec.node_class_ref.name
+        node_class = self._views.classes.get(ObjectKey("", class_name))
+        if node_class is not None and node_class.value is not None:
+            stamp = stamp_of(pool.value, node_class.value, wanted.order.offer.provider, self._policy.default_backend)
+            wanted = replace(wanted, marks={**wanted.marks, STAMP: stamp})
         for key in free_names(pool, wanted.anchor, self._known):
             manifest = manifest_of(key, wanted, pool, class_name, f"{now:%Y%m%dT%H%M%SZ}")
             self._expect(key, wanted, record_of(manifest, pool))
@@ -408,7 +413,7 @@ class PoolPlanner:
             self._tell_pool(pool, plan.unserved, now)
             for order in plan.orders:
                 for each in anchored((order,), self._taken()):
-                    if await self._create(each, seen, now):
+                    if await self.create(each, seen, now):
                         created.append(each)
         return created
 

@@ -20,6 +20,7 @@ from tgp.core.pools.gangs import gang_name
 from tgp.core.pools.orders import bought_for, family
 from tgp.core.pools.runaway import (
     KEPT_FOR,
+    SCHEDULED_WITHIN,
     UNUSABLE,
     Runaways,
     UnusableMachine,
@@ -29,7 +30,6 @@ from tgp.core.pools.runaway import (
     unused_machine,
     unused_since,
 )
-from tgp.core.pools.upkeep import SCHEDULED_WITHIN
 from tgp.ports.cluster import Cluster, ClusterError
 from tgp.ports.journal import Journal
 

@@ -5,7 +5,7 @@ so that an operator that repeats itself creates nothing twice, and machines on t
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
@@ -27,6 +27,7 @@ from tgp.core.pools.planner.world import PRICE_MARGIN, Order
 
 # Annotations of a pool's request: its anchor, the pods that it was bought for, and the plan that ordered it.
 FOR, PODS, PLAN = "tgp.io/for", "tgp.io/pods", "tgp.io/plan"
+MOVE, REPLACES = "tgp.io/move", "tgp.io/replaces"  # of a machine that takes the place of another: which, in which move
 NOT_IN_BACKUPS = "velero.io/exclude-from-backup"  # a restored copy would be a request that buys
 DIGITS = 10
 LONGEST_NAME = 63
@@ -41,6 +42,7 @@ _PODS = msgspec.json.Decoder(dict[str, list[str]])
 class AnchoredOrder:
     order: Order
     anchor: str
+    marks: Mapping[str, str] = field(default_factory=dict)  # further annotations
 
 
 def slot_of(pool_uid: str, number: int) -> str:
@@ -123,6 +125,7 @@ def manifest_of(
             "name": key.name,
             "namespace": key.namespace,
             "annotations": {
+                **anchored_order.marks,
                 FOR: anchored_order.anchor,
                 PODS: _pods_text(order.pods),
                 PLAN: plan,

@@ -23,11 +23,11 @@ from tgp.core.model.resources import amount_text
 from tgp.core.model.taints import untolerated
 from tgp.core.pools.capacity import less, taken_by
 from tgp.core.pools.orders import anchor_of, bought_for, family, slot_number
-from tgp.core.pools.upkeep import SCHEDULED_WITHIN
 from tgp.core.requests.chosen_offer import offer_of
 from tgp.core.requests.node_metadata import pool_uid
 from tgp.core.requests.node_state import idle
 
+SCHEDULED_WITHIN = timedelta(minutes=2)  # of Ready: the scheduler may not have bound the pods it was bought for yet
 PAUSES = (timedelta(minutes=5), timedelta(minutes=30), timedelta(days=1))  # after the first, second, every further one
 KEPT_FOR = PAUSES[-1] * len(PAUSES)
 UNUSABLE = "tgp-unusable"  # the ConfigMap

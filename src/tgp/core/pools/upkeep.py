@@ -1,7 +1,6 @@
-"""What a pool does about one of its requests: leave it alone, withdraw it, or delete it: it is empty, over, or no use.
+"""What a pool does about one of its requests: leave it alone, withdraw it, or delete it because it is over.
 
-A machine is only ever ended by deleting its request: the request's own lifecycle drains it, terminates it, and shows
-that it is gone.
+Machines that work are the business of `core/disruption`.
 """
 
 from dataclasses import dataclass
@@ -9,25 +8,16 @@ from datetime import datetime, timedelta
 from typing import TypeAlias
 
 from tgp.api.common import Condition
-from tgp.api.nodepool import GPUNodePool, canonical_policy
+from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
-from tgp.api.values import NEVER, go_duration, span
-from tgp.core.model.attempts import IMAGE_PREPARING, attempts_of, gpu_resource, open_attempt
+from tgp.core.model.attempts import IMAGE_PREPARING, attempts_of, open_attempt
 from tgp.core.model.kube_object import KubeObject
-from tgp.core.model.node import Node
-from tgp.core.model.pod import Pod
-from tgp.core.pools.orders import anchor_of, slot_number
-from tgp.core.requests.node_state import idle, worked_until
-from tgp.core.requests.protection import protection_of
 from tgp.core.requests.purchase_stops import PAUSED
 
-DISRUPTED = "Disrupted"  # the condition of a request that its pool deletes next
-EMPTY, SURPLUS, GANG = "Empty", "Surplus", "GangNotServed"  # its reasons
 WITHDRAWN_AFTER = timedelta(seconds=30)  # without an offer that can be bought
 PREPARED_WITHIN = timedelta(minutes=10)  # of its creation: every machine of that provider waits for the same image
 FAILED_KEPT = timedelta(hours=1)  # what failed is remembered by its request for so long
 MOST_FAILED = 64  # of a pool
-SCHEDULED_WITHIN = timedelta(minutes=2)  # of Ready: the scheduler may not have bound the pods it was bought for yet
 UNDECIDED = frozenset({"", "Waiting", "Ordering", "LaunchOutcomePending", "UnclaimedInstance", "NamespaceNotSeen"})
 
 
@@ -38,16 +28,13 @@ class PoolRequest:
     record: KubeObject[GPURequest]
     pool: KubeObject[GPUNodePool]
     now: datetime
-    node: Node | None = None  # that its machine has become; None: none, or not seen
-    pods: tuple[Pod, ...] = ()  # that are scheduled to it
-    awaited: bool = False  # the last plan has room there for a pod that is not bound yet
     given_up: str = ""  # why the last plan gave up the gang that it was bought for; empty: it did not
     oldest_failed: bool = False  # the pool has more failed requests than are kept, and this is one of the oldest
 
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """Nothing to do; look again at that moment, or when something changes. A mark of an earlier decision is removed."""
+    """Nothing to do; look again at that moment, or when something changes."""
 
     until: datetime | None = None
 
@@ -61,21 +48,13 @@ class Withdraw:
 
 
 @dataclass(frozen=True, slots=True)
-class Disrupt:
-    """Mark it, and then delete it, if the reason still holds when pods were listed once more."""
-
-    reason: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
 class Remove:
     """It is over, or its pool is."""
 
     why: str
 
 
-Care: TypeAlias = Leave | Withdraw | Disrupt | Remove
+Care: TypeAlias = Leave | Withdraw | Remove
 
 
 def care_for(seen: PoolRequest) -> Care:
@@ -85,24 +64,13 @@ def care_for(seen: PoolRequest) -> Care:
     if pool.deleting:
         return Remove("its pool was deleted")
     status = record.value.status
-    attempt = open_attempt(attempts_of(record))
     if status.phase == "Finished":
         return Remove("it is finished")
     if status.phase == "Failed":
         return _failed(seen)
-    if attempt is None:
-        return Remove(seen.given_up) if seen.given_up else _waiting(seen)
-    if _marked(record, "Terminating") is not None:
+    if open_attempt(attempts_of(record)) is not None:
         return Leave()
-    if (surplus := _surplus(seen, pool.value)) is not None:
-        return surplus
-    if (
-        seen.given_up
-        and idle(seen.pods, gpu_resource(attempt))
-        and protection_of(record, seen.node, seen.pods, seen.now) is None
-    ):
-        return Disrupt(GANG, f"{seen.given_up[0].upper()}{seen.given_up[1:]}")
-    return _empty(seen, pool.value)
+    return Remove(seen.given_up) if seen.given_up else _waiting(seen)
 
 
 def _failed(seen: PoolRequest) -> Care:
@@ -130,44 +98,6 @@ def _waiting(seen: PoolRequest) -> Care:
     return Withdraw(f"{launched.reason}: {launched.message}", paused=launched.reason in PAUSED)
 
 
-def _surplus(seen: PoolRequest, pool: GPUNodePool) -> Care | None:
-    """A pool with `replicas` keeps the machines of its first slots, used or not, and no others."""
-    slot = slot_number(anchor_of(seen.record))
-    if pool.spec.replicas is None or slot is None:
-        return None
-    if slot < pool.spec.replicas:
-        return Leave()
-    return Disrupt(SURPLUS, f"The pool has {pool.spec.replicas} replicas now")
-
-
-def _empty(seen: PoolRequest, pool: GPUNodePool) -> Care:
-    """No pod that uses a GPU for `consolidateAfter`. Missing evidence counts as use."""
-    record, node = seen.record, seen.node
-    assert record.value is not None, "checked by the caller"
-    status, after = (
-        record.value.status,
-        span(pool.spec.disruption.consolidate_after, "spec.disruption.consolidateAfter"),
-    )
-    if after is NEVER or canonical_policy(pool.spec.disruption.consolidation_policy) == "Never":
-        return Leave()
-    if status.ready_at is None or status.idle_since is None or node is None or node.ready is not True:
-        return Leave()
-    resource = gpu_resource(open_attempt(attempts_of(record)))
-    if seen.awaited or not idle(seen.pods, resource):
-        return Leave()
-    if (protection := protection_of(record, node, seen.pods, seen.now)) is not None:
-        return Leave(protection.until)
-    since = max(status.idle_since, worked_until(seen.pods, resource, seen.now) or status.idle_since)
-    until = max(since + after, status.ready_at + SCHEDULED_WITHIN)
-    if seen.now < until:
-        return Leave(until)
-    return Disrupt(EMPTY, f"No pod has used the GPUs for {go_duration(after)} (since {since:%H:%M:%S}Z)")
-
-
 def _marked(record: KubeObject[GPURequest], kind: str) -> Condition | None:
     conditions = record.value.status.conditions if record.value is not None else ()
     return next((each for each in conditions if each.type == kind and each.status == "True"), None)
-
-
-def marked_disrupted(record: KubeObject[GPURequest]) -> Condition | None:
-    return _marked(record, DISRUPTED)

@@ -1,0 +1,237 @@
+"""Disrupts the machines of pools: one look at a pool, its next steps, and the steps taken.
+
+The pools are looked at one after another, so that two of them never give the same room to their pods. Before a request
+is deleted pods are listed once more, and everything is decided again.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import datetime, timedelta
+from typing import Any, assert_never
+
+from tgp.api.nodepool import GPUNodePool
+from tgp.api.request import GPURequest
+from tgp.api.resource import GPU_REQUEST, NODE
+from tgp.controllers.disruption.observe import DisruptionObserver, PlannedLook
+from tgp.controllers.pools.indexes import BY_CLASS
+from tgp.controllers.pools.planner import PoolPlanner
+from tgp.controllers.requests.indexes import BY_NODE
+from tgp.controllers.requests.purchase_gatherer import Views
+from tgp.controllers.status_writer import StatusWriter
+from tgp.core.disruption.causes import Machine
+from tgp.core.disruption.drift import STAMP
+from tgp.core.disruption.moves import (
+    REPLACED_BY,
+    RETRY,
+    Delete,
+    NoteReplacements,
+    OrderReplacements,
+    Say,
+    SetTaint,
+    Step,
+    TakeBack,
+    Unsay,
+    WriteDown,
+    WriteStamp,
+    look_again_at,
+    next_moves,
+)
+from tgp.core.model.kube_object import KubeObject
+from tgp.core.model.node import Node
+from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.pod import Pod
+from tgp.core.model.taints import Taint
+from tgp.core.pools.orders import MOVE, REPLACES, AnchoredOrder, anchor_of, slot_number
+from tgp.core.requests.drain import DISRUPTED, written
+from tgp.core.requests.node_metadata import pool_key
+from tgp.ports.clock import Clock
+from tgp.ports.cluster import Cluster, ClusterBusy, Conflict, NotFound
+from tgp.ports.journal import Journal
+from tgp.ports.reconciler import SOON
+
+REFRESHED_WITHIN = 20.0  # seconds; a slower API server is asked in a later reconcile
+LEAST_PAUSE = 1.0  # seconds between two looks at a pool
+ANCHOR = "request-"  # how the anchor of a replacement begins, unless it has its candidate's slot
+
+
+class DisruptionReconciler:
+    """A reconciler whose keys are pools."""
+
+    def __init__(
+        self,
+        views: Views,
+        *,
+        observer: DisruptionObserver,
+        planner: PoolPlanner,
+        status_writer: StatusWriter,
+        list_pods: Callable[[], Awaitable[None]],
+        cluster: Cluster,
+        journal: Journal,
+        clock: Clock,
+    ) -> None:
+        self._views = views
+        self._observer = observer
+        self._planner = planner
+        self._status_writer = status_writer  # of the condition Disrupted
+        self._list_pods = list_pods  # the view of pods, from a list begun after the call
+        self._cluster = cluster
+        self._journal = journal
+        self._clock = clock
+        self._looked: dict[ObjectKey, float] = {}  # Clock.boottime of the last look at a pool
+
+    # -- what wakes it -------------------------------------------------------------------------------------------------
+
+    def of_request(self, old: KubeObject[GPURequest] | None, new: KubeObject[GPURequest] | None) -> Iterable[ObjectKey]:
+        """The pool that wrote it."""
+        changed = new or old
+        assert changed is not None, "a change has a before or an after"
+        return self._pool_of(changed)
+
+    def of_pod(self, old: Pod | None, new: Pod | None) -> Iterable[ObjectKey]:
+        names = {pod.node for pod in (old, new) if pod is not None and pod.node}
+        return sorted({key for name in names for key in self._on(name)})
+
+    def of_node(self, old: Node | None, new: Node | None) -> Iterable[ObjectKey]:
+        node = new or old
+        assert node is not None, "a change has a before or an after"
+        return () if new is not None and new.repeats(old) else self._on(node.name)
+
+    def of_class(self, old: KubeObject[Any] | None, new: KubeObject[Any] | None) -> Iterable[ObjectKey]:
+        changed = new or old
+        assert changed is not None, "a change has a before or an after"
+        if old is not None and new is not None and old.generation == new.generation:
+            return ()
+        return [record.key for record in self._views.pools.by_index(BY_CLASS, changed.key.name)]
+
+    def _on(self, node: str) -> list[ObjectKey]:
+        return [key for record in self._views.requests.by_index(BY_NODE, node) for key in self._pool_of(record)]
+
+    @staticmethod
+    def _pool_of(record: KubeObject[GPURequest]) -> tuple[ObjectKey, ...]:
+        key = pool_key(record)
+        return (key,) if key is not None else ()
+
+    # -- one reconcile -------------------------------------------------------------------------------------------------
+
+    async def reconcile(self, key: ObjectKey) -> datetime | None:
+        pool = self._views.pools.get(key)
+        if pool is None or pool.deleting or pool.value is None:
+            self._looked.pop(key, None)
+            return None
+        tick = self._clock.boottime()
+        if (wait := self._looked.get(key, float("-inf")) + LEAST_PAUSE - tick) > 0:
+            return self._clock.now() + timedelta(seconds=wait)
+        self._looked[key] = tick
+        look = await self._look(pool)
+        steps = next_moves(look.seen)
+        for step in steps:
+            if not isinstance(step, Delete):
+                await self._act(step, look)
+        await self._delete_all(pool, [step for step in steps if isinstance(step, Delete)])
+        return self._clock.now() + SOON if steps else look_again_at(look.seen)
+
+    async def _look(self, pool: KubeObject[GPUNodePool]) -> PlannedLook:
+        return await self._observer.look(pool, self._clock.now().replace(microsecond=0))
+
+    async def _act(self, step: Step, look: PlannedLook) -> None:
+        """A change that comes between is looked at in the next reconcile."""
+        try:
+            await self._take(step, look)
+        except (Conflict, NotFound):
+            return
+
+    async def _take(self, step: Step, look: PlannedLook) -> None:
+        match step:
+            case WriteStamp():
+                await self._annotate(step.machine, {STAMP: step.machine.stamp})
+            case WriteDown():
+                await self._annotate(step.machine, {MOVE: step.move, REPLACED_BY: None, REPLACES: None})
+            case Say():
+                await self._status_writer.write(step.machine.record, (step.update,))
+            case Unsay():
+                await self._status_writer.write(step.machine.record, ())
+            case SetTaint():
+                await self._taint(step.node, step.effect)
+            case OrderReplacements():
+                await self._order(step, look)
+            case NoteReplacements():
+                await self._annotate(step.machine, {REPLACED_BY: ",".join(step.names)})
+            case TakeBack():
+                await self._take_back(step)
+            case Delete():
+                await self._delete(step.machine)
+            case _:
+                assert_never(step)
+        await self._views.requests.wait_for_own_write(step.machine.record.key)
+
+    async def _order(self, step: OrderReplacements, look: PlannedLook) -> None:
+        assert look.world is not None, "what is ordered was planned"
+        record = step.machine.record
+        slot = anchor_of(record) if slot_number(anchor_of(record)) is not None else ""
+        marks = {MOVE: step.move, REPLACES: record.key.name}
+        for number, order in enumerate(step.orders):
+            anchor = slot or f"{ANCHOR}{number}.{record.uid_text}"
+            await self._planner.create(AnchoredOrder(order, anchor, marks), look.world, look.seen.now)
+
+    async def _take_back(self, step: TakeBack) -> None:
+        """The record of the move goes last: what is left after a crash is found by it."""
+        for unused in step.unused:
+            await self._delete(unused)
+        record, node = step.machine.record, step.machine.node
+        if node is not None and any(taint.key == DISRUPTED.key for taint in node.taints):
+            await self._taint(node, "")
+        await self._status_writer.write(record, (step.update,) if step.update is not None else ())
+        await self._views.requests.wait_for_own_write(record.key)
+        fresh = self._views.requests.get(record.key)
+        if fresh is not None and fresh.uid == record.uid:
+            machine = Machine(fresh)
+            await self._annotate(machine, {MOVE: None, REPLACED_BY: None, RETRY: step.retry or None})
+
+    # -- writes --------------------------------------------------------------------------------------------------------
+
+    async def _annotate(self, machine: Machine, annotations: dict[str, str | None]) -> None:
+        record = machine.record
+        await self._cluster.patch(
+            GPU_REQUEST,
+            record.key,
+            {"metadata": {"annotations": annotations}},
+            resource_version=str(record.resource_version),
+            uid=record.uid_text,
+        )
+
+    async def _taint(self, node: Node, effect: str) -> None:
+        others = [taint for taint in node.taints if taint.key != DISRUPTED.key]
+        taints = [*others, Taint(DISRUPTED.key, effect)] if effect else others
+        version = str(node.resource_version)
+        await self._cluster.patch(NODE, node.key, {"spec": {"taints": written(taints)}}, resource_version=version)
+        await self._views.nodes.wait_for_own_write(node.key)
+
+    async def _delete_all(self, pool: KubeObject[GPUNodePool], steps: list[Delete]) -> None:
+        """Those whose turn it still is when pods were listed once more, and the rest was looked at again."""
+        if not steps:
+            return
+        await self._refresh_pods()
+        fresh = self._views.pools.get(pool.key)
+        if fresh is None or fresh.uid != pool.uid or fresh.value is None:
+            return
+        look = await self._look(fresh)
+        before = {step.machine.record.key: step.machine.record.resource_version for step in steps}
+        for step in next_moves(look.seen):
+            record = step.machine.record
+            if isinstance(step, Delete) and before.get(record.key) == record.resource_version:
+                await self._act(step, look)
+
+    async def _refresh_pods(self) -> None:
+        """A silent watch may have missed a pod that was bound there."""
+        try:
+            async with asyncio.timeout(REFRESHED_WITHIN):
+                await self._list_pods()
+        except TimeoutError as error:
+            raise ClusterBusy("Pods could not be listed before a machine is disrupted; retrying.") from error
+
+    async def _delete(self, machine: Machine) -> None:
+        """Only as it was seen: a request that has changed meanwhile is looked at again."""
+        record = machine.record
+        await self._cluster.delete(
+            GPU_REQUEST, record.key, uid=record.uid_text, resource_version=str(record.resource_version)
+        )

@@ -1,0 +1,444 @@
+"""What is done next about machines that may be disrupted: step by step, within budgets, and back."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.core.disruption.machines import a_machine, moving
+from tests.core.pools.builders import NOW, a_condition, a_pool, an_order, on_node
+from tgp.api.nodepool import DisruptionRule
+from tgp.core.disruption.budgets import nodes_of
+from tgp.core.disruption.moves import (
+    HARD,
+    MOVE_AT_MOST,
+    RETRIES,
+    Delete,
+    DisruptionObservation,
+    NoteReplacements,
+    OrderReplacements,
+    Refit,
+    Say,
+    SetTaint,
+    TakeBack,
+    Unsay,
+    WriteDown,
+    WriteStamp,
+    disturbed,
+    look_again_at,
+    next_moves,
+    read_retry,
+    to_plan,
+)
+from tgp.core.model.labels import selector
+from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.taints import Taint
+from tgp.core.model.workload import PodDisruptionBudget
+
+HELD = {"tgp.io/do-not-disrupt": "true"}
+
+
+def seen(*machines, **rest):
+    spec = {key: rest.pop(key) for key in ("disruption", "replicas", "template") if key in rest}
+    return DisruptionObservation(a_pool(**spec), NOW, machines, **rest)
+
+
+def a_budget(allowed=0, **rest):
+    return PodDisruptionBudget(
+        key=ObjectKey("default", "guard"),
+        disruptions_allowed=allowed,
+        selector=selector({"app": "x"}),
+        **rest,
+    )
+
+
+def only(observation):
+    (step,) = next_moves(observation)
+    return step
+
+
+def test_a_pool_whose_machines_work_has_no_moves():
+    used = [a_machine(f"r{number}", pods=(on_node(node=f"node-r{number}"),)) for number in range(5)]
+
+    assert next_moves(seen(*used)) == ()
+    assert look_again_at(seen(*used)) is None
+
+
+def test_an_empty_machine_goes_step_by_step():
+    """Written down, said, kept free of pods, deleted: each in a look of its own."""
+    assert isinstance(only(seen(a_machine())), WriteDown)
+    marked = only(seen(moving(marked=False)))
+    assert isinstance(marked, Say)
+    assert (marked.update.status, marked.update.reason) == (True, "Empty")
+    assert "Move m1" in marked.update.message
+    hard = only(seen(moving()))
+    assert isinstance(hard, SetTaint)
+    assert hard.effect == "NoSchedule"
+    assert isinstance(only(seen(moving(taint="NoSchedule"))), Delete)
+    assert next_moves(seen(moving(taint="NoSchedule", deleting=True))) == ()
+
+
+def test_equal_pools_have_equal_moves():
+    machines = [a_machine(f"r{number}") for number in range(8)]
+
+    assert next_moves(seen(*machines)) == next_moves(seen(*machines))
+    began = {step.machine.record.key for step in next_moves(seen(*machines)) if isinstance(step, WriteDown)}
+    backwards = {step.machine.record.key for step in next_moves(seen(*machines[::-1])) if isinstance(step, WriteDown)}
+    assert began == backwards
+
+
+@pytest.mark.parametrize(("nodes", "begun"), [("10%", 1), (3, 3), ("50%", 4), (0, 0)])
+def test_no_more_begin_than_the_budget_allows(nodes, begun):
+    machines = [a_machine(f"r{number}") for number in range(8)]
+    steps = next_moves(seen(*machines, disruption={"budgets": [{"nodes": nodes}]}))
+
+    assert sum(isinstance(step, WriteDown) for step in steps) == begun
+    said = [step.update for step in steps if isinstance(step, Say)]
+    assert len(said) == 8 - begun
+    assert all((each.status, each.reason) == (False, "BudgetExhausted") for each in said)
+    assert all(f"spec.disruption.budgets[0] (nodes: {nodes})" in each.message for each in said)
+
+
+def test_moves_under_way_nodes_that_leave_and_nodes_that_are_not_ready_count():
+    others = (
+        moving("r2", taint="NoSchedule"),
+        a_machine("r3", deleting=True),
+        a_machine("r4", node={"ready": False}),
+        moving("r5"),
+    )
+    for other in others:
+        budget = {"budgets": [{"nodes": 1}]}
+        steps = next_moves(seen(a_machine("r1"), other, disruption=budget))
+        assert not any(isinstance(step, WriteDown) for step in steps)
+    booting = a_machine("r6", readyAt=None, node={"ready": False})
+    assert any(isinstance(step, WriteDown) for step in next_moves(seen(a_machine("r1"), booting)))
+
+
+def test_the_budget_is_counted_once_more_before_pods_are_kept_off():
+    """Between the beginning and the taint another node may have been lost."""
+    lost = a_machine("r2", node={"ready": None})
+    step = only(seen(moving("r1"), lost, disruption={"budgets": [{"nodes": 1}]}))
+
+    assert isinstance(step, Say)
+    assert "waits for spec.disruption.budgets[0] (nodes: 1)" in step.update.message
+
+
+def test_two_moves_do_not_take_the_last_place_of_a_budget_together():
+    steps = next_moves(seen(moving("r1"), moving("r2"), disruption={"budgets": [{"nodes": 1}]}))
+
+    assert [type(step) for step in steps] == [SetTaint, Say]
+
+
+def test_a_budget_that_closes_ends_the_move():
+    step = only(seen(moving(taint="NoSchedule"), disruption={"budgets": [{"nodes": 0}]}))
+
+    assert isinstance(step, TakeBack)
+    assert step.update is not None
+    assert step.update.reason == "BudgetExhausted"
+
+
+def test_a_closed_window_tells_when_it_opens_and_is_looked_at_then():
+    office = {"nodes": 0, "schedule": "0 9 * * *", "duration": "8h"}  # NOW is 12:00
+    world = seen(a_machine(), disruption={"budgets": [office]})
+    step = only(world)
+
+    assert isinstance(step, Say)
+    assert "until 2026-11-17 17:00:00Z" in step.update.message
+    assert look_again_at(world) <= NOW + timedelta(minutes=1)
+
+
+def test_surplus_machines_wait_for_no_budget():
+    pool = {"replicas": 0, "disruption": {"budgets": [{"nodes": 0}]}}
+    machine = a_machine(anchor="slot-3.uid", pods=(on_node(annotations=HELD),))
+
+    assert isinstance(only(seen(machine, **pool)), WriteDown)
+
+
+def test_what_is_protected_does_not_begin_and_says_by_what():
+    step = only(seen(a_machine(node={"annotations": HELD})))
+
+    assert isinstance(step, Say)
+    assert (step.update.status, step.update.reason) == (False, "Protected")
+    assert "Node node-r1 is annotated tgp.io/do-not-disrupt" in step.update.message
+
+
+def test_what_is_protected_midway_is_taken_back():
+    machine = moving(taint="NoSchedule")
+    protected = replace(machine, pods=(on_node(gpus=0, annotations=HELD),))
+
+    assert isinstance(only(seen(protected)), TakeBack)
+
+
+def test_a_budget_of_pods_that_allows_nothing_keeps_a_move_from_beginning():
+    pods = (on_node(gpus=0, labels={"app": "x"}),)
+    step = only(seen(a_machine(pods=pods), budgets=(a_budget(),)))
+
+    assert isinstance(step, Say)
+    assert step.update.reason == "PodDisruptionBudget"
+    assert "default/guard" in step.update.message
+    assert isinstance(only(seen(a_machine(pods=pods), budgets=(a_budget(1),))), WriteDown)
+
+
+def test_a_machine_that_is_used_again_is_taken_back_and_may_go_at_once_next_time():
+    used = replace(moving(taint="NoSchedule"), pods=(on_node(),))
+    step = only(seen(used))
+
+    assert isinstance(step, TakeBack)
+    assert (step.update, step.retry) == (None, "")
+
+
+def test_a_taint_without_a_move_is_removed():
+    step = only(seen(a_machine(node={"taints": (HARD,)})))
+
+    assert isinstance(step, SetTaint)
+    assert step.effect == ""
+
+
+def test_what_was_said_is_unsaid_when_its_cause_is_gone():
+    said = [a_condition("Disrupted", "False", "BudgetExhausted")]
+
+    assert isinstance(only(seen(a_machine(pods=(on_node(),), conditions=said))), Unsay)
+
+
+def test_what_is_said_already_is_no_step():
+    step = only(seen(a_machine(node={"annotations": HELD})))
+    assert isinstance(step, Say)
+    update = step.update
+    written = {"type": update.type, "status": "False", "reason": update.reason, "message": update.message}
+    machine = a_machine(node={"annotations": HELD}, conditions=[written])
+
+    assert next_moves(seen(machine)) == ()
+
+
+def test_a_move_that_was_given_up_is_tried_again_after_longer_and_longer():
+    count, pauses, now = 0, [], NOW
+    for _ in range(6):
+        retry = {"tgp.io/move-retry": f"2020-01-01T00:00:00Z {count}"} if count else {}
+        step = only(seen(moving(annotations=retry), disruption={"budgets": [{"nodes": 0}]}))
+        assert isinstance(step, TakeBack)
+        until, count = read_retry(a_machine(annotations={"tgp.io/move-retry": step.retry}).record)
+        pauses.append(until - now)
+    assert pauses == [*RETRIES, RETRIES[-1], RETRIES[-1]]
+    assert pauses[0] == timedelta(minutes=10)
+
+
+def test_nothing_begins_before_its_retry():
+    waits = a_machine(annotations={"tgp.io/move-retry": "2026-11-17T12:05:00Z 1"})
+    late = a_machine(annotations={"tgp.io/move-retry": "2026-11-17T11:55:00Z 1"})
+
+    assert not any(isinstance(step, WriteDown) for step in next_moves(seen(waits)))
+    assert isinstance(only(seen(late)), WriteDown)
+
+
+@pytest.mark.parametrize("text", ["", "soon", "2026-11-17T12:05:00Z", "2026-11-17T12:05:00Z x", "2026-11-17 1", " 3"])
+def test_a_retry_that_cannot_be_read_is_no_hindrance(text):
+    machine = a_machine(annotations={"tgp.io/move-retry": text})
+
+    assert isinstance(only(seen(machine)), WriteDown)
+
+
+def test_empty_machines_need_no_plan():
+    assert to_plan(seen(a_machine(), moving("r2"))) == ()
+
+
+def test_a_machine_that_never_was_ready_disturbs_nothing():
+    assert not disturbed(a_machine(readyAt=None))
+
+
+# -- replaced first ----------------------------------------------------------------------------------------------------
+
+AN_ORDER = an_order()
+STAMPED = {"tgp.io/drift-hash": "1-old"}
+
+
+def a_drifted(name="r1", *, pods=None, **rest):
+    machine = a_machine(name, pods=(on_node(node=f"node-{name}"),) if pods is None else pods, idle=None, **rest)
+    return drifted(machine)
+
+
+def drifted(machine):
+    record = msgspec.structs.replace(machine.record, annotations={**machine.record.annotations, **STAMPED})
+    return replace(machine, record=record, stamp="1-new")
+
+
+def drifting(name="r1", **rest):
+    """A drifted machine in a move."""
+    pods = rest.pop("pods", (on_node(node=f"node-{name}"),))
+    return drifted(moving(name, "Drifted", pods=pods, idle=None, **rest))
+
+
+def a_replacement(name="new", *, move="m1", **rest):
+    usual = {"conditions": [a_condition("Initialized")], **rest}
+    return a_machine(name, annotations={"tgp.io/move": move, "tgp.io/replaces": "r1"}, keeps_place=True, **usual)
+
+
+ROOM = Refit()
+
+
+def refitted(machine, refit=ROOM, **rest):
+    return seen(machine, refits={machine.record.key: refit}, **rest)
+
+
+ORDERED = {"tgp.io/replaced-by": "new"}
+COMING = {"conditions": [], "readyAt": None, "node": {"ready": False}, "phase": "Provisioning"}
+
+
+def test_a_drifted_machine_is_planned_for_and_begins_when_its_pods_have_a_place():
+    machine = a_drifted()
+
+    assert to_plan(seen(machine)) == (machine.record.key,)
+    assert next_moves(seen(machine)) == (), "without a plan nothing begins"
+    assert isinstance(only(refitted(machine)), WriteDown)
+    assert isinstance(only(refitted(machine, Refit(orders=(AN_ORDER,)))), WriteDown)
+
+
+def test_a_move_goes_step_by_step_and_pods_stay_until_the_replacement_is_ready():
+    order = Refit(orders=(AN_ORDER,))
+    soft = only(refitted(drifting(), order))
+    assert isinstance(soft, SetTaint)
+    assert soft.effect == "PreferNoSchedule"
+    tainted = drifting(taint="PreferNoSchedule")
+    ordered = only(refitted(tainted, order))
+    assert isinstance(ordered, OrderReplacements)
+    assert (ordered.move, ordered.orders) == ("m1", (AN_ORDER,))
+    coming = {"m1": (a_replacement(**COMING),)}
+    noted = only(refitted(tainted, Refit(coming=("default/new",)), replacements=coming))
+    assert isinstance(noted, NoteReplacements)
+    assert noted.names == ("new",)
+    known = drifting(taint="PreferNoSchedule", annotations=ORDERED)
+    waits = only(refitted(known, Refit(coming=("default/new",)), replacements=coming))
+    assert isinstance(waits, Say)
+    assert "waits for" in waits.update.message
+    ready = {"m1": (a_replacement(),)}
+    hard = only(refitted(known, Refit(), replacements=ready))
+    assert isinstance(hard, SetTaint)
+    assert hard.effect == "NoSchedule"
+    last = drifting(taint="NoSchedule", annotations=ORDERED)
+    assert isinstance(only(refitted(last, Refit(), replacements=ready)), Delete)
+
+
+@pytest.mark.parametrize("state", [COMING, {"node": {"ready": None}}, {"node": {"ready": False}}])
+def test_no_pod_is_asked_to_leave_before_the_replacement_is_ready(state):
+    """Also if the plan of this look finds room for them."""
+    for taint in ("PreferNoSchedule", "NoSchedule"):
+        machine = drifting(taint=taint, annotations=ORDERED)
+        steps = next_moves(refitted(machine, Refit(), replacements={"m1": (a_replacement(**state),)}))
+        assert all(isinstance(step, Say) for step in steps)
+
+
+def test_pods_that_have_room_elsewhere_need_no_replacement():
+    hard = only(refitted(drifting(taint="PreferNoSchedule"), Refit()))
+
+    assert isinstance(hard, SetTaint)
+    assert hard.effect == "NoSchedule"
+
+
+def test_a_drifted_machine_without_pods_needs_no_replacement():
+    assert isinstance(only(seen(a_drifted(pods=()))), WriteDown)
+    assert isinstance(only(seen(drifting(pods=(), taint="NoSchedule"))), Delete)
+
+
+@pytest.mark.parametrize(
+    ("machine", "refit", "rest", "reason"),
+    [
+        (drifting(annotations=ORDERED), Refit(), {}, "ReplacementFailed"),
+        (drifting(annotations=ORDERED), Refit(), {"m1": (a_replacement(phase="Failed"),)}, "ReplacementFailed"),
+        (drifting(annotations=ORDERED), Refit(), {"m1": (a_replacement(deleting=True),)}, "ReplacementFailed"),
+        (drifting(annotations=ORDERED), Refit(orders=(AN_ORDER,)), {"m1": (a_replacement(),)}, "PodsChanged"),
+        (drifting(), Refit(unserved="sold out"), {}, "NoReplacement"),
+        (drifting(), Refit(unserved="maxNodes is 1", limited=True), {}, "LimitReached"),
+    ],
+    ids=["gone", "failed", "deleted", "pods changed", "sold out", "limit"],
+)
+def test_a_move_that_cannot_go_on_is_taken_back(machine, refit, rest, reason):
+    for taint in ("PreferNoSchedule", "NoSchedule"):
+        node = msgspec.structs.replace(machine.node, taints=(Taint("tgp.io/disrupted", taint),))
+        step = only(refitted(replace(machine, node=node), refit, replacements=rest))
+        assert isinstance(step, TakeBack)
+        assert step.update is not None
+        assert (step.update.status, step.update.reason) == (False, reason)
+        assert step.retry
+
+
+def test_what_is_taken_back_deletes_replacements_that_no_pod_uses_and_no_failed_ones():
+    """A failed request is the memory of what did not work; one that pods use is a machine like any other."""
+    there = (a_replacement("new"), a_replacement("used", pods=(on_node(),)), a_replacement("failed", phase="Failed"))
+    step = only(refitted(drifting(annotations=ORDERED), Refit(), replacements={"m1": there}))
+
+    assert isinstance(step, TakeBack)
+    assert [each.record.key.name for each in step.unused] == ["new"]
+
+
+def test_a_pool_that_may_not_buy_begins_no_move_that_needs_a_machine_and_gives_up_one_that_waits_for_it():
+    order = Refit(orders=(AN_ORDER,))
+    begins = only(refitted(a_drifted(), order, stopped="PurchasesPaused: all purchases are paused"))
+    assert isinstance(begins, Say)
+    assert begins.update.status is False
+    waits = drifting(annotations=ORDERED, taint="PreferNoSchedule")
+    coming = {"m1": (a_replacement(**COMING),)}
+    assert isinstance(only(refitted(waits, Refit(), replacements=coming, stopped="NodeClassSuspended")), TakeBack)
+
+
+def test_a_drifted_machine_gets_a_stamp_of_another_version_first():
+    machine = replace(a_machine(annotations={"tgp.io/drift-hash": "0-old"}), stamp="1-new")
+
+    assert isinstance(only(seen(machine)), WriteStamp)
+
+
+def test_an_expired_machine_is_protected_only_without_an_end_of_its_drain():
+    held = (on_node(node="node-r1", annotations=HELD),)
+    pool = {"disruption": {"expireAfter": "1h"}}
+    machine = a_machine(pods=held, idle=None)
+    spec = msgspec.structs.replace(machine.record.value.spec, termination_grace_period="Never")
+    value = msgspec.structs.replace(machine.record.value, spec=spec)
+    endless = replace(machine, record=msgspec.structs.replace(machine.record, value=value))
+
+    assert isinstance(only(refitted(machine, **pool)), WriteDown)
+    step = only(refitted(endless, **pool))
+    assert isinstance(step, Say)
+    assert step.update.reason == "Protected"
+
+
+def test_the_replacement_is_ordered_a_boot_time_before_the_end():
+    machine = replace(a_machine(pods=(on_node(node="node-r1"),), idle=None), boot=timedelta(minutes=10))
+    early, late = ({"disruption": {"expireAfter": length}} for length in ("131m", "129m"))  # launched two hours ago
+
+    assert next_moves(refitted(machine, **early)) == ()
+    assert isinstance(only(refitted(machine, **late)), WriteDown)
+
+
+def test_a_move_that_takes_too_long_is_given_up():
+    old = [a_condition("Disrupted", "True", "Drifted", NOW - MOVE_AT_MOST)]
+    machine = drifted(
+        a_machine(pods=(on_node(node="node-r1"),), idle=None, annotations={"tgp.io/move": "m1"}, conditions=old)
+    )
+
+    assert isinstance(only(refitted(machine)), TakeBack)
+
+
+@given(
+    kinds=st.lists(st.sampled_from(["empty", "drifted", "used", "lost", "moving", "tainted", "gone"]), max_size=12),
+    nodes=st.one_of(st.integers(0, 5), st.sampled_from(["0%", "10%", "50%", "100%"])),
+)
+def test_no_look_disturbs_more_nodes_than_the_budget_allows(kinds, nodes):
+    make = {
+        "empty": a_machine,
+        "drifted": a_drifted,
+        "used": lambda name: a_machine(name, pods=(on_node(),), idle=None),
+        "lost": lambda name: a_machine(name, node={"ready": None}),
+        "moving": lambda name: drifting(name, taint="PreferNoSchedule"),
+        "tainted": lambda name: drifting(name, taint="NoSchedule"),
+        "gone": lambda name: a_machine(name, deleting=True),
+    }
+    machines = [make[kind](f"r{number}") for number, kind in enumerate(kinds)]
+    refits = {each.record.key: Refit() for each in machines}
+    steps = next_moves(seen(*machines, refits=refits, disruption={"budgets": [{"nodes": nodes}]}))
+    more = sum(isinstance(step, SetTaint) and step.effect == "NoSchedule" for step in steps)
+
+    most = nodes_of(DisruptionRule(nodes=nodes), len(machines))
+    assert more == 0 or sum(disturbed(each) for each in machines) + more <= most
+    keys = [step.machine.record.key for step in steps]
+    assert len(set(keys)) == len(keys), "one step for a machine"

@@ -1,0 +1,271 @@
+"""Disruption in a whole world: machines go within budgets, replaced first where pods need them."""
+
+from typing import Any
+
+from tests.sim.lives.a_world import SimEnv, sim_env
+
+from tests.sim.cluster.manifests import a_set, a_template
+from tests.sim.test_pools import TOLERATES, asks, begin, requests
+from tgp.api.resource import DEPLOYMENT, GPU_NODE_POOL, GPU_REQUEST, NODE, POD, POD_DISRUPTION_BUDGET
+from tgp.sim.node_bootstrap import NodeFault
+
+
+def set_pool(env: SimEnv, **spec: Any) -> None:
+    env.world.api.local_api.merge_patch(GPU_NODE_POOL, "default", "pool-0", {"spec": spec})
+
+
+def disrupted(env: SimEnv, request: dict[str, Any]) -> tuple[str, str, str]:
+    rows = request.get("status", {}).get("conditions", [])
+    found = [(row["status"], row["reason"], row["message"]) for row in rows if row["type"] == "Disrupted"]
+    return found[0] if found else ("", "", "")
+
+
+def taints(env: SimEnv) -> list[str]:
+    every = (taint for node in env.world.api.local_api.objects(NODE) for taint in node["spec"].get("taints", ()))
+    return [taint["effect"] for taint in every if taint["key"] == "tgp.io/disrupted"]
+
+
+def test_empty_machines_go_no_faster_than_the_budget_allows():
+    with sim_env("budget") as env:
+        begin(env, disruption={"consolidateAfter": "1m", "budgets": [{"nodes": 1}]}, replicas=4)
+        env.until(lambda: len(env.nodes()) == 4, minutes=30)
+        env.world.run(minutes=3)
+        most = 0
+        set_pool(env, replicas=None)
+        for _ in range(240):
+            env.world.run(seconds=10)
+            leaving = [row for row in requests(env) if "deletionTimestamp" in row["metadata"]]
+            most = max(most, len(leaving))
+            if not requests(env):
+                break
+
+        assert requests(env) == []
+        assert env.living() == []
+        assert most == 1
+
+
+def test_a_budget_of_zero_keeps_empty_machines_and_says_so():
+    with sim_env("closed") as env:
+        begin(env, disruption={"consolidateAfter": "1m", "budgets": [{"nodes": 0}]})
+        asks(env, run_for="1m")
+        env.until(lambda: len(env.nodes()) == 1, minutes=30)
+        env.world.run(minutes=45)
+
+        (request,) = requests(env)
+        status, reason, message = disrupted(env, request)
+        assert (status, reason) == ("False", "BudgetExhausted")
+        assert "spec.disruption.budgets[0] (nodes: 0) allows no more disruption now" in message
+        assert len(env.living()) == 1
+        set_pool(env, disruption={"budgets": [{"nodes": 1}]})
+        env.until(lambda: requests(env) == [], minutes=30)
+
+
+# -- replaced first ----------------------------------------------------------------------------------------------------
+
+
+def serves(env: SimEnv, *, replicas: int = 1, apart: bool = False, annotations: dict[str, str] | None = None) -> None:
+    """A Deployment whose pods take a GPU each."""
+    template = a_template({"app": "serve"}, gpus=1, tolerations=TOLERATES)
+    template["metadata"]["annotations"] = annotations or {}
+    if apart:
+        term = {"labelSelector": {"matchLabels": {"app": "serve"}}, "topologyKey": "kubernetes.io/hostname"}
+        rule = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+        template["spec"]["affinity"] = {"podAntiAffinity": rule}
+    env.world.api.local_api.create(DEPLOYMENT, a_set("serve", template=template, replicas=replicas))
+
+
+def running(env: SimEnv) -> int:
+    ours = [pod for pod in env.world.api.local_api.objects(POD) if pod["metadata"]["labels"].get("app") == "serve"]
+    return sum(pod["status"].get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"] for pod in ours)
+
+
+def drift(env: SimEnv) -> None:
+    """Another taint: every pod here tolerates it."""
+    set_pool(env, template={"spec": {"taints": [{"key": "example.com/new", "effect": "NoSchedule"}]}})
+
+
+def names(env: SimEnv) -> set[str]:
+    return {row["metadata"]["name"] for row in requests(env)}
+
+
+class Watched:
+    """What a checker sees on the way: at most so many machines, and no pod without a place."""
+
+    def __init__(self, env: SimEnv) -> None:
+        self.env = env
+        self.most_machines = 0
+        self.least_running = 1 << 30
+
+    def until(self, happened, *, minutes: float = 60) -> None:
+        for _ in range(int(minutes * 12)):
+            self.env.world.run(seconds=5)
+            self.most_machines = max(self.most_machines, len(self.env.living()))
+            self.least_running = min(self.least_running, running(self.env))
+            if happened():
+                return
+        told = [(row["metadata"]["annotations"], disrupted(self.env, row)) for row in requests(self.env)]
+        raise AssertionError(f"it did not happen: {told}")
+
+
+def test_a_drifted_machine_is_replaced_before_its_pods_are_asked_to_leave():
+    with sim_env("drift") as env:
+        begin(env)
+        serves(env)
+        env.until(lambda: running(env) == 1, minutes=30)
+        before = names(env)
+        env.world.run(minutes=5)
+        drift(env)
+        watched = Watched(env)
+        watched.until(lambda: len(names(env)) == 2)
+        replacement = next(row for row in requests(env) if row["metadata"]["name"] not in before)
+        assert replacement["metadata"]["annotations"]["tgp.io/replaces"] in before
+        watched.until(lambda: not names(env) & before and running(env) == 1)
+
+        assert watched.most_machines == 2
+        env.world.run(minutes=30)
+        assert len(requests(env)) == len(env.living()) == 1
+        assert taints(env) == []
+        assert names(env) == {replacement["metadata"]["name"]}
+
+
+def test_machines_drift_one_by_one_within_the_budget_and_no_pod_is_without_room():
+    with sim_env("rolling") as env:
+        begin(env, disruption={"budgets": [{"nodes": 1}]})
+        serves(env, replicas=3, apart=True)
+        env.until(lambda: running(env) == 3, minutes=30)
+        before = names(env)
+        assert len(before) == 3
+        env.world.run(minutes=5)
+        drift(env)
+        watched = Watched(env)
+        watched.until(lambda: not names(env) & before, minutes=120)
+
+        assert watched.most_machines == 4
+        assert watched.least_running >= 2
+        assert len(env.living()) == 3
+
+
+def test_an_expired_machine_is_replaced():
+    with sim_env("expired") as env:
+        begin(env, disruption={"expireAfter": "1h"})
+        serves(env)
+        env.until(lambda: running(env) == 1, minutes=30)
+        before = names(env)
+        Watched(env).until(lambda: not names(env) & before and running(env) == 1, minutes=90)
+        assert len(env.living()) == 1
+
+
+def test_a_pool_with_replicas_replaces_them_and_never_has_more_in_the_end():
+    with sim_env("replicas-drift") as env:
+        begin(env, replicas=2)
+        env.until(lambda: len(env.nodes()) == 2, minutes=30)
+        env.world.run(minutes=5)
+        before = names(env)
+        drift(env)
+        watched = Watched(env)
+        watched.until(lambda: not names(env) & before, minutes=120)
+        env.world.run(minutes=20)
+
+        assert watched.most_machines == 3
+        assert len(requests(env)) == len(env.living()) == 2
+
+
+def one_machine(env: SimEnv, *, annotations: dict[str, str] | None = None, **spec: Any) -> str:
+    """Of a pool with a Deployment of one pod, which runs."""
+    begin(env, **spec)
+    serves(env, annotations=annotations)
+    env.until(lambda: running(env) == 1, minutes=30)
+    env.world.run(minutes=3)
+    (name,) = names(env)
+    return name
+
+
+def of(env: SimEnv, name: str) -> dict[str, Any]:
+    return next(row for row in requests(env) if row["metadata"]["name"] == name)
+
+
+def test_a_stamp_of_another_version_is_renewed_and_drifts_nothing():
+    with sim_env("upgrade") as env:
+        name = one_machine(env)
+        api = env.world.api.local_api
+        api.merge_patch(GPU_REQUEST, "default", name, {"metadata": {"annotations": {"tgp.io/drift-hash": "0-beef"}}})
+        env.world.run(minutes=10)
+
+        assert of(env, name)["metadata"]["annotations"]["tgp.io/drift-hash"].startswith("1-")
+        assert disrupted(env, of(env, name)) == ("", "", "")
+        assert names(env) == {name}
+
+
+def test_a_replacement_that_never_joins_is_taken_back_and_tried_again_later():
+    with sim_env("never-ready") as env:
+        name = one_machine(env)
+        env.node_bootstrap.node_faults.chances[NodeFault.NEVER_REGISTERS] = 1.0
+        drift(env)
+        watched = Watched(env)
+        watched.until(lambda: "tgp.io/move-retry" in of(env, name)["metadata"]["annotations"], minutes=180)
+
+        assert watched.least_running == 1, "no pod was asked to leave"
+        assert disrupted(env, of(env, name))[:2] == ("False", "ReplacementFailed")
+        assert "tgp.io/move" not in of(env, name)["metadata"]["annotations"]
+        assert taints(env) == []
+        env.node_bootstrap.node_faults.calm()
+        watched.until(lambda: name not in names(env) and running(env) == 1, minutes=240)
+
+
+def test_a_limit_holds_during_a_move():
+    with sim_env("limit") as env:
+        name = one_machine(env, limits={"resources": {"nodes": 1}})
+        drift(env)
+        watched = Watched(env)
+        watched.until(lambda: disrupted(env, of(env, name))[1] == "LimitReached", minutes=20)
+        env.world.run(minutes=30)
+
+        assert names(env) == {name}
+        assert watched.most_machines == 1
+        assert "limits" in disrupted(env, of(env, name))[2]
+
+
+def test_a_pod_disruption_budget_of_zero_keeps_a_move_from_beginning():
+    with sim_env("pdb") as env:
+        name = one_machine(env)
+        selector = {"matchLabels": {"app": "serve"}}
+        budget = {
+            "metadata": {"name": "guard", "namespace": "default"},
+            "spec": {"maxUnavailable": 0, "selector": selector},
+        }
+        env.world.api.local_api.create(POD_DISRUPTION_BUDGET, budget)
+        env.world.run(minutes=1)
+        drift(env)
+        env.world.run(minutes=30)
+
+        assert names(env) == {name}
+        assert disrupted(env, of(env, name))[:2] == ("False", "PodDisruptionBudget")
+        env.world.api.local_api.delete(POD_DISRUPTION_BUDGET, "default", "guard")
+        Watched(env).until(lambda: name not in names(env) and running(env) == 1)
+
+
+def test_do_not_disrupt_keeps_a_drifted_machine_for_ever():
+    with sim_env("protected") as env:
+        name = one_machine(env, annotations={"tgp.io/do-not-disrupt": "true"})
+        drift(env)
+        env.world.run(minutes=60)
+
+        assert names(env) == {name}
+        assert disrupted(env, of(env, name))[:2] == ("False", "Protected")
+
+
+def test_an_expired_machine_waits_for_do_not_disrupt_until_its_grace_ends():
+    with sim_env("grace") as env:
+        spec = {"disruption": {"expireAfter": "1h"}, "template": {"spec": {"terminationGracePeriod": "30m"}}}
+        name = one_machine(env, annotations={"tgp.io/do-not-disrupt": "true"}, **spec)
+        Watched(env).until(lambda: name not in names(env) and running(env) == 1, minutes=150)
+
+
+def test_without_an_end_of_grace_do_not_disrupt_keeps_an_expired_machine():
+    with sim_env("no-grace") as env:
+        spec = {"disruption": {"expireAfter": "30m"}, "template": {"spec": {"terminationGracePeriod": "Never"}}}
+        name = one_machine(env, annotations={"tgp.io/do-not-disrupt": "true"}, **spec)
+        env.world.run(minutes=120)
+
+        assert names(env) == {name}
+        assert len(env.living()) == 1
