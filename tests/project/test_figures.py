@@ -138,7 +138,7 @@ FIGURES = (
     Figure(POOLS, "nothing is bought for {},", runaway.PAUSES[0]),
     Figure(POOLS, "after the second such machine for {}", runaway.PAUSES[1]),
     Figure(POOLS, "after the third and every further one for {}", runaway.PAUSES[2]),
-    Figure(POOLS, "ready and unused for {} while they wait", upkeep.SCHEDULED_WITHIN),
+    Figure(POOLS, "ready and unused for {} while they wait", runaway.SCHEDULED_WITHIN),
     Figure(POOLS, "of the operator's namespace for {}, 256 at most", runaway.KEPT_FOR),
     Figure(POOLS, "the scheduler refuses a pod for {}", runaway.DISAGREED_AFTER),
     Figure(POOLS, "pods of that owner for {}", runaway.DISAGREED_FOR),

@@ -16,6 +16,7 @@ from tgp.core.pools.runaway import (
     KEPT_FOR,
     MOST_REMEMBERED,
     PAUSES,
+    SCHEDULED_WITHIN,
     Disagreements,
     Runaways,
     UnusableMachine,
@@ -25,7 +26,6 @@ from tgp.core.pools.runaway import (
     unused_machine,
     unused_since,
 )
-from tgp.core.pools.upkeep import SCHEDULED_WITHIN
 
 UID = "uid-pod"
 OWNER = (OwnerRef("ReplicaSet", "web", "rs-1", controller=True),)

@@ -30,10 +30,10 @@ class Machine:
     node: Node | None = None  # that it has become; None: none, or not seen
     pods: tuple[Pod, ...] = ()  # that are scheduled to it
     awaited: bool = False  # the last plan has room there for a pod that is not bound yet
-    given_up: str = ""  # why the last plan gave up the gang that it was bought for; empty: it did not
     keeps_place: bool = False  # it is a replacement, and what it replaces is still there
     stamp: str = ""  # the drift hash of what pool and class say now; empty: the class is not known
     boot: timedelta = timedelta(0)  # how long a machine of its type took to be ready; 0: not measured
+    given_up: str = ""  # why the last plan gave up the gang that it was bought for; empty: it did not
 
 
 @dataclass(frozen=True, slots=True)
