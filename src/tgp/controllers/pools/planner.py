@@ -153,11 +153,12 @@ class PoolPlanner:
         now, tick = self._clock.now(), self._clock.boottime()
         await self._settle_expected(tick)
         waiting = {uid_text(pod.uid): pod for pod in self._views.pods.by_index(WAITING_PODS, YES)}
-        self._machines.forget_served(waiting, now)
         self._waiting = self._anything_waits()
         if not self._waiting:
             self._batch.close()
+            self._machines.forget_served(waiting, now)
             self._memory.forget_pods({})
+            self._memory.given_up = {}
             self._nothing_waits(now)
             return None
         due = self._batch.due(tick)
@@ -167,8 +168,9 @@ class PoolPlanner:
         self._memory.types.restore((await self._shapes.entries()).values())
         self._machines.restore((await self._unusable.entries()).values(), now)
         just_ready = self._machines.look(waiting, now)
+        self._machines.forget_served(waiting, now)
         if not self._policy.observing:
-            await self._machines.keep(self._unusable, now)
+            await self._machines.keep(self._unusable)
         seen = self._gather(waiting, now)
         nodes = {node.name for node in self._views.nodes.values()}
         nominated = await self._nominator.nominate(waiting.values(), seen.machines, nodes)
