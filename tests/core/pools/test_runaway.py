@@ -9,12 +9,12 @@ from tests.core.pools.builders import GIB, GPU, NOW, a_node, a_pod, a_request, a
 from tgp.core.model.pod import OwnerRef
 from tgp.core.model.resources import Resources
 from tgp.core.model.taints import Taint
+from tgp.core.pools import runaway
 from tgp.core.pools.orders import family
 from tgp.core.pools.runaway import (
     DISAGREED_AFTER,
     DISAGREED_FOR,
     KEPT_FOR,
-    MOST_REMEMBERED,
     PAUSES,
     SCHEDULED_WITHIN,
     Disagreements,
@@ -26,6 +26,7 @@ from tgp.core.pools.runaway import (
     unused_machine,
     unused_since,
 )
+from tgp.core.requests.drain import DISRUPTED
 
 UID = "uid-pod"
 OWNER = (OwnerRef("ReplicaSet", "web", "rs-1", controller=True),)
@@ -97,11 +98,11 @@ def test_machines_of_other_days_are_forgotten():
     assert len(runaways) == 0
 
 
-def test_only_the_newest_machines_are_remembered():
-    many = [a_machine(number, ended_at=ago(seconds=number)) for number in range(MOST_REMEMBERED + 1)]
+def test_only_the_newest_machines_are_remembered(monkeypatch):
+    monkeypatch.setattr(runaway, "MOST_REMEMBERED", 3)
+    many = [a_machine(number, ended_at=ago(seconds=number)) for number in range(5)]
 
-    assert many[-1] not in runaways_with(*many).machines()
-    assert len(runaways_with(*many)) == MOST_REMEMBERED
+    assert runaways_with(*many).machines() == tuple(many[:3])
 
 
 def test_all_pods_of_the_machine_wait_not_only_its_anchor():
@@ -215,6 +216,7 @@ def test_a_machine_with_other_gpus_is_used_by_pods_that_request_those():
 
     assert unused_since(record, a_node(), [on_node("other", resource="amd.com/gpu")]) is None
     assert unused_since(record, a_node(), [on_node("other", resource="amd.com/gpu", gpus=0)]) is not None
+    assert unused_since(record, a_node(ready=False), ()) is None
 
 
 @pytest.mark.parametrize(
@@ -229,8 +231,9 @@ def test_a_machine_with_other_gpus_is_used_by_pods_that_request_those():
             "the pod requests 1 CPU, and Node n1 has 0.5 CPU free",
         ),
         (a_node(), "for a reason of its own"),
+        (a_node(taints=(DISRUPTED,)), "for a reason of its own"),
     ],
-    ids=["taint", "small", "unknown"],
+    ids=["taint", "small", "unknown", "our own taint"],
 )
 def test_the_obstacle_is_named(node, what):
     launched = an_attempt(outcome="Launched", launchedAt=written(ago(hours=1)))

@@ -126,7 +126,7 @@ class WorldObserver:
         for pod in demand.nominated:
             nominated.setdefault(room_at[pod.nominated_node].name, []).append(pod)
         rooms = tuple(with_pods(each.room, nominated.get(each.room.name, ())) for each in machines)
-        waiting = {uid_text(pod.uid): pod for pod in demand.pods}
+        waiting = {uid_text(pod.uid): pod for pod in self._views.pods.by_index(WAITING_PODS, YES)}
         cooldowns = self._cooldowns()
         runaways = memory.runaways.refusals({**waiting, **dict.fromkeys(self._slots())}, now)
         planned = tuple(self._pools())

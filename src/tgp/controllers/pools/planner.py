@@ -171,11 +171,12 @@ class PoolPlanner:
         now, tick = self._clock.now(), self._clock.boottime()
         await self._settle_expected(tick)
         waiting = {uid_text(pod.uid): pod for pod in self._views.pods.by_index(WAITING_PODS, YES)}
-        self._machines.forget_served(waiting, now)
         self._waiting = self._anything_waits()
         if not self._waiting:
             self._batch.close()
+            self._machines.forget_served(waiting, now)
             self._memory.forget_pods({})
+            self._memory.given_up = {}
             self._nothing_waits(now)
             return None
         due = self._batch.due(tick)
@@ -186,8 +187,9 @@ class PoolPlanner:
         await self._restore_spot_uses(now)
         self._machines.restore((await self._unusable.entries()).values(), now)
         just_ready = self._machines.look(waiting, now)
+        self._machines.forget_served(waiting, now)
         if not self._policy.observing:
-            await self._machines.keep(self._unusable, now)
+            await self._machines.keep(self._unusable)
         seen = self._gather(waiting, now)
         self._removed = False
         nominated = await self._nominator.nominate(waiting.values(), seen.machines, self._node_names())

@@ -19,7 +19,7 @@ from tgp.core.pools.capacity import on_its_way
 from tgp.core.pools.gangs import gang_name
 from tgp.core.pools.orders import bought_for, family
 from tgp.core.pools.runaway import (
-    KEPT_FOR,
+    MOST_LINES,
     SCHEDULED_WITHIN,
     UNUSABLE,
     Runaways,
@@ -95,16 +95,17 @@ class UnusableMachines:
         for machine in machines:
             self._runaways.learn(machine, now)
 
-    async def keep(self, table: UnusableTable, now: datetime) -> None:
+    async def keep(self, table: UnusableTable) -> None:
         """What a failing API server does not take is written with the next plan."""
-        written = await table.entries()
+        written = dict(await table.entries())
+        newest = sorted(self._runaways.machines(), key=lambda each: (each.ended_at, each.token))[-MOST_LINES:]
         try:
-            for machine in self._runaways.machines():
+            await table.drop(sorted(set(written) - {each.token for each in newest}))
+            for machine in newest:
                 before = written.get(machine.token)
                 gone = self._views.requests.get(machine.key) is None
                 if before is None or before.pods != machine.pods or (gone and before.microusd != machine.microusd):
                     await table.keep(machine.token, machine)
-            await table.drop([token for token, each in written.items() if now >= each.ended_at + KEPT_FOR])
         except ClusterError:
             return
 

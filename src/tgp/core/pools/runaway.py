@@ -24,6 +24,7 @@ from tgp.core.model.taints import untolerated
 from tgp.core.pools.capacity import less, taken_by
 from tgp.core.pools.orders import anchor_of, bought_for, family, slot_number
 from tgp.core.requests.chosen_offer import offer_of
+from tgp.core.requests.drain import DISRUPTED
 from tgp.core.requests.node_metadata import pool_uid
 from tgp.core.requests.node_state import idle
 
@@ -31,7 +32,8 @@ SCHEDULED_WITHIN = timedelta(minutes=2)  # of Ready: the scheduler may not have 
 PAUSES = (timedelta(minutes=5), timedelta(minutes=30), timedelta(days=1))  # after the first, second, every further one
 KEPT_FOR = PAUSES[-1] * len(PAUSES)
 UNUSABLE = "tgp-unusable"  # the ConfigMap
-MOST_REMEMBERED = 256  # machines, the newest
+MOST_REMEMBERED = 10_000  # machines, the newest
+MOST_LINES = 256  # of the ConfigMap, those of the newest machines
 MESSAGE_KEPT = 300  # characters of why a machine was unusable
 DISAGREED_AFTER = timedelta(minutes=5)  # the scheduler refuses a pod on a Node where it fits by our count
 DISAGREED_FOR = timedelta(hours=1)
@@ -102,7 +104,9 @@ def unused_since(record: KubeObject[GPURequest], node: Node | None, there: Itera
     if record.value is None or attempt is None or attempt.launched_at is None or not pool_uid(record):
         return None
     ready_at, idle_since = record.value.status.ready_at, record.value.status.idle_since
-    if ready_at is None or idle_since is None or node is None or slot_number(anchor_of(record)) is not None:
+    if ready_at is None or idle_since is None or node is None or node.ready is not True:
+        return None
+    if slot_number(anchor_of(record)) is not None:
         return None
     return max(ready_at, idle_since) if idle(there, gpu_resource(attempt)) else None
 
@@ -130,7 +134,7 @@ def unused_machine(
 
 def obstacle(pod: Pod, node: Node, there: Iterable[Pod]) -> str:
     """What keeps a pod off a Node, as far as we can tell, and what to do."""
-    taint = untolerated(node.taints, pod.tolerations)
+    taint = untolerated((each for each in node.taints if each != DISRUPTED), pod.tolerations)
     if taint is not None:
         return (
             f"Node {node.name} has taint {taint.key}:{taint.effect}, which the pod does not tolerate. Tolerate it, or "
