@@ -39,6 +39,7 @@ CALM_WITHIN = 240.0  # minutes of time without faults, until nothing happens any
 STILL = 13.0  # minutes without a change: longer than a class waits with its prices, an offer on its first bench
 COUNTED = ("gpurequests", "nodes", "configmaps", "jobs")  # what comes and goes as often, whatever went wrong
 CLASS = "rented"
+FIRST_JOBS = 4  # that find no machine yet
 
 
 class Workload(Protocol):
@@ -448,6 +449,7 @@ class Crowd:
     pause: tuple[float, float] = (20.0, 120.0)  # seconds between two deeds
     most: int = 0  # requests at once; 0: drawn
     gpus: tuple[str, ...] = ("RTX4090", "T4", "L4", "RTX3090", "A10")
+    pools: bool = False  # two of them buy for jobs, on demand or spot, each within a limit of its own
 
     @property
     def name(self) -> str:
@@ -458,6 +460,10 @@ class Crowd:
         limits = luck.choice(({}, {"maxNodes": luck.randint(3, 10)}, {"maxHourlyCost": str(luck.randint(2, 6))}))
         timeouts = {"launch": "6m", "boot": "2m", "join": "2m", "initialize": "3m"}
         a_class(env.world, CLASS, limits=limits, timeouts=timeouts, instanceRequirements={"spotAllowed": True})
+        if self.pools:
+            soon = {"consolidateAfter": "3m"}
+            a_pool(env.world, "few", CLASS, limits={"resources": {"nodes": 2}}, disruption=soon)
+            a_pool(env.world, "cheap", CLASS, limits={"maxHourlyCost": "1"}, maxHourlyPrice="0.50", disruption=soon)
 
     def play(self, env: SimEnv) -> None:
         env.world.until(_People(env, self).live())
@@ -469,13 +475,15 @@ class _People:
         self._pod_counts = pod_counts
         self._luck = env.world.luck("crowd")
         self._most = pod_counts.most or self._luck.randint(5, 20)
-        self._number = 0
+        self._number = self._jobs = 0
 
     async def live(self) -> None:
         loop, luck = self._env.world.loop, self._luck
         until = loop.time() + self._pod_counts.minutes * 60
         for _ in range(self._most // 2):
             self._ask()
+        for _ in range(FIRST_JOBS if self._pod_counts.pools else 0):
+            self._work()
         while loop.time() < until:
             await asyncio.sleep(luck.uniform(*self._pod_counts.pause))
             self._answer_the_collector()
@@ -528,7 +536,8 @@ class _People:
         self._env.wants(f"r{self._number}", **spec)
 
     def _work(self) -> None:
-        self._env.works(f"job{len(self._env.world.effects)}", run_for=self._luck.choice(("1m", "4m")))
+        self._jobs += 1
+        self._env.works(f"job{self._jobs}", run_for=self._luck.choice(("1m", "4m")))
 
     def _drop(self, obj: dict[str, Any]) -> None:
         self._env.drops(obj["metadata"]["name"])

@@ -39,7 +39,7 @@ def moods(seed: int) -> FaultRates:
 
 @pytest.mark.parametrize("seed", seeds())
 def test_whatever_goes_wrong_money_is_kept_and_time_without_faults_repairs_the_rest(seed):
-    pod_counts = Crowd(seed, minutes=MINUTES)
+    pod_counts = Crowd(seed, minutes=MINUTES, pools=seed % 2 == 1)
     outcome = run_workload(seed, swarm(seed), workload=pod_counts, rates=moods(seed), restarts=True)
 
     assert outcome.duplicates == 0
