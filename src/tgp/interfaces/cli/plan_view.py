@@ -26,7 +26,7 @@ UNSERVED_SHOWN = 8  # groups of pods with the same reasons
 PROVEN_BELOW = 0.001  # a gap that is as good as none
 GIB = 1 << 30
 NO_POOL_EXISTS = "there is no GPUNodePool, so no machine is bought for pods"
-MAKE_A_POOL = "kubectl apply -f deploy/examples/standard.yaml makes a class and a pool (change them first)"
+MAKE_A_POOL = "kubectl apply -f deploy/examples/pool.yaml makes a class and a pool; they need two API keys"
 
 
 def render(made: PodPlan, manifest: ManifestPods | None, hours: float | None, width: int) -> Group:
@@ -55,9 +55,14 @@ def rows_of(made: PodPlan, manifest: ManifestPods | None, hours: float | None) -
     yield from labelled("stopped by", _stops(made))
     yield from labelled("note", (*_notes(made, manifest), *made.ignored))
     yield from labelled("not seen", made.unseen)
-    for name, sources in sorted((made.price_sources or {}).items()):
-        if sources:
-            yield "prices", f"class {name}: {prices_words(sources, made.now)}"
+    yield from labelled(
+        "prices",
+        (
+            f"class {name}: {prices_words(sources, made.now)}"
+            for name, sources in sorted((made.price_sources or {}).items())
+            if sources and any(each.class_name == name for each in _concerned(made))
+        ),
+    )
 
 
 def cost_words(made: PodPlan, hours: float | None) -> str:
@@ -256,8 +261,16 @@ def _stops(made: PodPlan) -> Iterator[str]:
         yield f"all purchases are paused ({made.hold}). Resume: tgp release"
 
 
+def _concerned(made: PodPlan) -> list[PoolNote]:
+    """Pools that the reader has to know of: those that would buy; all, if a pod is not served or none waits."""
+    if not made.all_served or not (made.orders or made.placed):
+        return list(made.pools)
+    ordered = {order.pool for order in made.orders}
+    return [each for each in made.pools if each.key in ordered or each.missing_replicas]
+
+
 def _notes(made: PodPlan, manifest: ManifestPods | None) -> Iterator[str]:
-    for each in made.pools:
+    for each in _concerned(made):
         if each.observes:
             yield f"pool {each.key} only observes: it reports what it would buy, and buys nothing (spec.mode)"
         elif each.stopped:

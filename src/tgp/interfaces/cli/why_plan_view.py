@@ -91,6 +91,8 @@ def _pod_state(asked: PodEnquiry) -> str:
     if asked.reason != "Waits":
         return asked.message
     if (placed := asked.placed) is not None:
+        if placed.coming and asked.bought:
+            return f"the machine of request {asked.bought[0].key}, which was ordered for it"
         if placed.coming:
             return f"the machine of request {placed.where}, which is on its way: it has room for the pod"
         return f"the scheduler: Node {placed.where} has room for the pod"
@@ -258,7 +260,8 @@ def pool_rows(asked: PoolEnquiry) -> Iterator[tuple[str, str]]:
     status = asked.pool.value.status if asked.pool.value is not None else None
     if status is not None and status.last_plan is not None and status.last_plan.at is not None:
         last, at = status.last_plan, status.last_plan.at
-        gap = f", within {last.gap} of the best possible price" if last.gap else ""
+        within = "at" if last.gap == "0%" else f"within {last.gap} of"
+        gap = f", {within} the best possible price" if last.gap else ""
         done = f"{counted(last.orders, 'machine')} ordered, {counted(last.unserved, 'pod')} not served"
         yield "last plan", f"{moment(at, now)}: {done}{gap}"
     for condition in status.conditions if status is not None else ():
