@@ -114,7 +114,7 @@ def test_a_machine_on_its_way_is_named_to_the_pod_that_it_was_bought_for(cluster
     machine(cluster, uid, {"phase": "Booting", "attempts": [BOUGHT], "nodeClass": "standard", "conditions": []})
     said = why(cluster, "pod/train-0").stdout
 
-    assert "the machine of request ml/of-pool, which is on its way: it has room for the pod" in said
+    assert "the machine of request ml/of-pool, which was ordered for it" in said
     assert "ordered     request ml/of-pool (Booting), 1x L40S from vultr at $1.20/h" in said
     assert "tgp watch" in said
 

@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from tests.sim.lives.a_world import SimEnv, sim_env
-
 from tests.sim.cluster.manifests import a_set, a_template
+from tests.sim.lifecycle.a_world import SimEnv, sim_env
 from tests.sim.test_pools import TOLERATES, asks, begin, requests
 from tgp.api.resource import DEPLOYMENT, GPU_NODE_POOL, GPU_REQUEST, NODE, POD, POD_DISRUPTION_BUDGET
 from tgp.sim.node_bootstrap import NodeFault

@@ -124,7 +124,7 @@ class _Cluster:
             findings += await self._class(name, node_class)
         if findings[1].good and not classes:
             words = f"no class exists, and Secret {self._namespace}/{OPERATOR_SECRET} has no provider's API key"
-            apply = "kubectl apply -f deploy/examples/standard.yaml"
+            apply = "kubectl apply -f deploy/examples/pool.yaml"
             findings.append(ClusterFinding("GPUNodeClass", False, words, apply))
         findings.append(await self._device_plugin())
         return Preflight(await self._providers(classes), tuple(findings))

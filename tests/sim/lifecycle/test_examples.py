@@ -14,7 +14,7 @@ from tgp.adapters.clouds.registry import AllClouds, facts_of
 from tgp.api.decoding import decode, strict
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import GPURequest
-from tgp.api.resource import GPU_REQUEST, JOB
+from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, JOB
 from tgp.core.classes.semantic_validation import class_problems
 from tgp.core.market.sources import source_for
 from tgp.core.model.kube_object import KubeObject
@@ -103,7 +103,7 @@ EVERYWHERE: dict[str, Any] = {
     "metadata": {"name": "everywhere"},
     "spec": {"providers": [{"name": name} for name in REAL], "networking": {"backend": "none"}},
 }
-STANDARD = documents("standard.yaml")[0]
+STANDARD = documents("pool.yaml")[0]
 REQUESTS = [
     ("deploy/examples/request.yaml", documents("request.yaml")[0]),
     *((page, one) for page in ("README.md", "docs/requests.md") for one in shown(page) if one["kind"] == "GPURequest"),
@@ -132,11 +132,11 @@ def test_what_is_asked_for_is_sold_by_a_real_provider_and_boots_talos(page, docu
 
 
 def test_the_examples_pool_asks_for_what_its_class_can_buy():
-    node_class, pool = documents("standard.yaml")
-    (wanted,) = pool["spec"]["template"]["spec"]["requirements"]
+    node_class, pool = documents("pool.yaml")
+    models = node_class["spec"]["instanceRequirements"]["gpuTypes"]
 
-    assert set(wanted["values"]) <= set(node_class["spec"]["instanceRequirements"]["gpuTypes"])
-    assert any(wanted["values"] == [document["spec"]["gpuType"]] for _, document in REQUESTS)
+    assert pool["spec"]["nodeClassRef"]["name"] == node_class["metadata"]["name"]
+    assert any(models == [document["spec"]["gpuType"]] for _, document in REQUESTS)
 
 
 # -- and it runs -----------------------------------------------------------------------------------------------------
@@ -159,5 +159,34 @@ def test_readmes_first_manifest_and_job_run_to_completion_on_the_embedded_world(
     assert found["status"]["phase"] == "Ready"
 
 
-def _succeeded(job: dict[str, Any]) -> bool:
-    return job.get("status", {}).get("succeeded") == 1
+def test_the_examples_pool_buys_for_the_examples_job_on_the_embedded_world_as_it_is():
+    """Class, pool and Job as they are written: machines come, the Job ends, and they go."""
+    node_class, pool = documents("pool.yaml")
+    (job,) = documents("training.yaml")
+    with DemoSimulation() as rehearsal:
+        rehearsal.run(minutes=5, with_view=False)  # keys are there, and prices were read
+        people = rehearsal.world.server.local_api
+        for resource, manifest in ((GPU_NODE_CLASS, node_class), (GPU_NODE_POOL, pool), (JOB, job)):
+            people.create(resource, manifest)
+        bought: dict[str, Any] = {}
+        for _ in range(40):
+            rehearsal.run(minutes=1, with_view=False)
+            bought |= {one["metadata"]["name"]: one for one in people.objects(GPU_REQUEST) if _of_pool(one, pool)}
+            if _succeeded(people.get(JOB, "default", job["metadata"]["name"]), 2) and not any(
+                _of_pool(one, pool) for one in people.objects(GPU_REQUEST)
+            ):
+                break
+        told = people.get(GPU_NODE_POOL, "default", pool["metadata"]["name"])
+
+    assert _succeeded(people.get(JOB, "default", job["metadata"]["name"]), 2), told["status"]
+    assert {one["spec"]["offer"]["provider"] for one in bought.values()} == {"vultr"}
+    assert (len(bought), told["status"]["nodeCount"]) == (2, 0)
+
+
+def _of_pool(request: dict[str, Any], pool: dict[str, Any]) -> bool:
+    owners = request["metadata"].get("ownerReferences", ())
+    return any((one["kind"], one["name"]) == ("GPUNodePool", pool["metadata"]["name"]) for one in owners)
+
+
+def _succeeded(job: dict[str, Any], pods: int = 1) -> bool:
+    return job.get("status", {}).get("succeeded") == pods

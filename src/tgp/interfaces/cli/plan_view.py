@@ -30,7 +30,7 @@ UNSERVED_SHOWN = 8  # groups of pods with the same reasons
 PROVEN_BELOW = 0.001  # a gap that is as good as none
 GIB = 1 << 30
 NO_POOL_EXISTS = "there is no GPUNodePool, so no machine is bought for pods"
-MAKE_A_POOL = "kubectl apply -f deploy/examples/standard.yaml makes a class and a pool (change them first)"
+MAKE_A_POOL = "kubectl apply -f deploy/examples/pool.yaml makes a class and a pool; they need two API keys"
 
 
 def render(made: PodPlan, manifest: ManifestPods | None, hours: float | None, width: int) -> Group:

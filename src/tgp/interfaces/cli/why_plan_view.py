@@ -94,6 +94,8 @@ def _pod_state(asked: PodEnquiry) -> str:
     if asked.reason != "Waits":
         return asked.message
     if (placed := asked.placed) is not None:
+        if placed.coming and asked.bought:
+            return f"the machine of request {asked.bought[0].key}, which was ordered for it"
         if placed.coming:
             return f"the machine of request {placed.where}, which is on its way: it has room for the pod"
         return f"the scheduler: Node {placed.where} has room for the pod"

@@ -270,7 +270,7 @@ def _heading(timeline: RequestTimeline, asked: Enquiry) -> Text:
     spec = asked.request.spec
     wanted = f"{spec.gpu_count}x {spec.gpu_type or (spec.offer.instance_type if spec.offer else 'a GPU')}"
     wanted += " spot" if spec.spot else ""
-    wanted += f" up to ${spec.max_hourly_price}/h" if spec.max_hourly_price else ""
+    wanted += f" up to {dollars(money(spec.max_hourly_price) or 0)}/h" if spec.max_hourly_price else ""
     wanted += f" from {spec.provider}" if spec.provider else ""
     places = [each for each in (spec.region, *spec.regions) if each]
     wanted += f" in {' or '.join(dict.fromkeys(places))}" if places else ""
