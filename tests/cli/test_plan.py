@@ -361,6 +361,9 @@ class LimitedReads(ClusterReads):
     async def unusable(self) -> None:
         return None
 
+    async def recent_spend(self) -> tuple[()]:
+        return ()
+
 
 async def test_what_a_user_may_not_see_is_named_with_what_is_assumed_instead():
     sight = await seen_by_user(LimitedReads())

@@ -12,12 +12,16 @@ from tests.cli.program import Answer, answer
 from tests.cli.sample_requests import BOUGHT, become, condition, document, send
 from tests.cli.test_plan import BARE, cluster, pod_spec, waits, with_pool
 from tests.contracts.kubectl.mounted import Mounted
+from tests.core.market.offers import NOW, an_offer
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import OwnerRef, Pod
 from tgp.core.model.resources import Resources
+from tgp.core.pools.planner.world import Order
 from tgp.core.pools.runaway import UNUSABLE, UnusableMachine, line_of
 from tgp.interfaces.cli.request_name import read_subject
-from tgp.services.plan_enquiries import state_of
+from tgp.interfaces.cli.why_plan_view import pod_rows
+from tgp.services.plan_documents import PodEnquiry, PodPlan
+from tgp.services.plan_enquiries import WAITS, state_of
 
 __all__ = ["cluster"]  # a fixture
 
@@ -279,3 +283,14 @@ def runs(server: Mounted, name: str, **annotations: str) -> None:
         {"status": {"phase": "Running", "startTime": "2026-11-16T14:10:00Z"}},
         "application/merge-patch+json",
     )
+
+
+def test_the_chance_to_lose_a_spot_machine_is_shown():
+    pod = a_pod()
+    made = [Order(ObjectKey("ml", "pool"), an_offer(spot=spot), "acme", 1, (pod,), "", 0.125 * spot) for spot in (1, 0)]
+    shown = [
+        dict(reversed([*pod_rows(PodEnquiry(pod, NOW, WAITS, "", plan=PodPlan(NOW, orders=(order,))))]))
+        for order in made
+    ]
+    assert "spot: a chance of 12.5 % an hour to be lost is counted" in shown[0].values()
+    assert "" not in shown[1]

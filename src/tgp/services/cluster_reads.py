@@ -18,11 +18,13 @@ from tgp.adapters.kube.records.projection import Projection
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import GPURequest
 from tgp.api.resource import CONFIG_MAP, GPU_NODE_CLASS, GPU_REQUEST, NAMESPACE
+from tgp.controllers.instances.spend_log import SpendLog
 from tgp.core.model.event import Event
 from tgp.core.model.hold import Hold, hold_of
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.record import ObjectRecord
+from tgp.core.model.spend import SpendEntry
 from tgp.core.model.workload import DaemonSet
 from tgp.core.pools import machine_types, runaway
 from tgp.core.pools.machine_types import SHAPES, SeenShape
@@ -94,6 +96,13 @@ class ClusterReads:
     async def unusable(self) -> tuple[UnusableMachine, ...] | None:
         """Machines that did not serve their pods, as the operator remembers them. None: the user may not read it."""
         return await self._remembered(UNUSABLE, runaway.read_line)
+
+    async def recent_spend(self) -> tuple[SpendEntry, ...]:
+        """Of this month and the one before; nothing where it cannot be read: losses of spot machines are then assumed."""
+        try:
+            return await SpendLog(self.cluster, self.operator_namespace).recent(self.now())
+        except ClusterError:
+            return ()
 
     async def _remembered(self, table: str, read_line: Callable[[object], E | None]) -> tuple[E, ...] | None:
         try:

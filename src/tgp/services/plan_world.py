@@ -23,7 +23,6 @@ from tgp.api.quantity import NotAQuantity
 from tgp.api.request import GPURequest
 from tgp.api.resource import GPU_NODE_POOL
 from tgp.controllers.deps import FeatureSettings, Stores
-from tgp.controllers.instances.spend_log import SpendLog
 from tgp.controllers.pools.machine_types import node_of
 from tgp.controllers.pools.memory import PoolMemory
 from tgp.controllers.pools.observe import PlanObservation, StorageViews, WorldObserver
@@ -49,7 +48,7 @@ from tgp.core.pools.planner.world import Shape
 from tgp.core.pools.runaway import UNUSABLE, UnusableMachine
 from tgp.core.requests.observation import OwningPool
 from tgp.core.requests.purchase import SourceObservation
-from tgp.ports.cluster import ClusterError, Forbidden, NotFound
+from tgp.ports.cluster import Forbidden, NotFound
 from tgp.services.cluster_reads import NO_KINDS, ClusterReads
 from tgp.services.credentials import OWNED
 from tgp.services.market import MarketService
@@ -182,16 +181,8 @@ async def seen_by_user(reads: ClusterReads) -> Sight:
         plugins is not None,
         shapes or (),
         unusable or (),
-        await _spent(reads),
+        await reads.recent_spend(),
     )
-
-
-async def _spent(reads: ClusterReads) -> tuple[SpendEntry, ...]:
-    """Nothing where it cannot be read: losses of spot machines are then assumed."""
-    try:
-        return await SpendLog(reads.cluster, reads.operator_namespace).recent(reads.now())
-    except ClusterError:
-        return ()
 
 
 async def _fill_pods(stores: Stores, reads: ClusterReads, unseen: list[str]) -> None:
