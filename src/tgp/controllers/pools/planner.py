@@ -23,7 +23,14 @@ from tgp.controllers.pools.observe import PlanObservation, WorldObserver
 from tgp.controllers.requests.indexes import BY_POOL_UID, PODS_BY_NODE
 from tgp.controllers.requests.purchase_gatherer import Views
 from tgp.core.model.attempts import attempts_of, open_attempt
-from tgp.core.model.facts import AnnotationIgnored, FactSubject, PlanMade, ScaleUpNotTriggered, ScaleUpTriggered
+from tgp.core.model.facts import (
+    AnnotationIgnored,
+    FactSubject,
+    NoPodWaits,
+    PlanMade,
+    ScaleUpNotTriggered,
+    ScaleUpTriggered,
+)
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.money import about
 from tgp.core.model.node import Node
@@ -148,8 +155,10 @@ class PoolPlanner:
     async def reconcile(self, _key: ObjectKey) -> datetime | None:
         now, tick = self._clock.now(), self._clock.boottime()
         await self._settle_expected(tick)
-        self._waiting = self._anything_waits()
+        waited, self._waiting = self._waiting, self._anything_waits()
         if not self._waiting:
+            if waited:
+                self._journal.note(NoPodWaits())
             self._batch.close()
             self._memory.forget_pods({})
             self._nothing_waits(now)
