@@ -98,7 +98,7 @@ class ClusterReads:
         return await self._remembered(UNUSABLE, runaway.read_line)
 
     async def recent_spend(self) -> tuple[SpendEntry, ...]:
-        """Of this month and the one before; nothing where it cannot be read: losses of spot machines are then assumed."""
+        """Of this month and the one before. Nothing where it cannot be read: losses of spot machines are assumed."""
         try:
             return await SpendLog(self.cluster, self.operator_namespace).recent(self.now())
         except ClusterError:

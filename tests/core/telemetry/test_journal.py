@@ -264,6 +264,7 @@ TABLE = [
         ("tgp_planned_machines_total", {}, 0),
         None,
     ),
+    (facts.NoPodWaits(), "DEBUG", None, None),
     (
         facts.ScaleUpTriggered(POD_SUBJECT, "Pool a/b orders 1x T4"),
         "INFO",
@@ -418,3 +419,12 @@ def test_what_a_fact_is_about_is_named_and_not_shown():
     assert set(FactSubject.__struct_fields__) == {"resource", "key", "uid"}
     assert is_dataclass(Resource)
     assert str(SUBJECT) == "gpunodeclass/cheap"
+
+
+def test_pods_that_wait_no_more_are_not_counted_as_unserved():
+    metrics = Metrics()
+    journal = LiveJournal(Told(), metrics)
+    journal.note(facts.PlanMade("Unserved", 1, 0, {"TooSmall": 1}, timedelta(seconds=1), -1, 1))
+    journal.note(facts.NoPodWaits())
+
+    assert metrics.registry.get_sample_value("tgp_unserved_pods", {"reason": "TooSmall"}) is None

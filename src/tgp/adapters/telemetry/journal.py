@@ -41,6 +41,7 @@ from tgp.core.model.facts import (
     NodeInitialized,
     NodeRegistered,
     NominationUnsupported,
+    NoPodWaits,
     ObjectUnreadable,
     OperatorStarted,
     OperatorStopped,
@@ -138,6 +139,7 @@ class LiveJournal:
                 self._orphans(fact).labels(provider_of(fact.access)).inc()
             case (
                 PlanMade()
+                | NoPodWaits()
                 | ScaleUpTriggered()
                 | ScaleUpNotTriggered()
                 | AnnotationIgnored()
@@ -168,6 +170,8 @@ class LiveJournal:
                 metrics.unserved.clear()
                 for reason, count in fact.unserved.items():
                     metrics.unserved.labels(reason).set(count)
+            case NoPodWaits():
+                self._metrics.unserved.clear()
             case ScaleUpTriggered():
                 self._events.emit(fact.subject, warning=False, reason="TriggeredScaleUp", message=fact.message)
             case ScaleUpNotTriggered():
@@ -281,6 +285,8 @@ def _level(fact: Fact) -> int:
             return logging.INFO if fact.outcome in MARKET_OUTCOMES else logging.WARNING
         case ConditionChanged():
             return logging.INFO if fact.good else logging.WARNING
+        case NoPodWaits():
+            return logging.DEBUG
         case PlanMade():
             return (
                 logging.INFO if fact.orders and fact.outcome != "Observed" else logging.DEBUG

@@ -32,7 +32,14 @@ from tgp.controllers.requests.purchase_gatherer import Views
 from tgp.core.disruption.drift import STAMP, stamp_of
 from tgp.core.market.ranking_messages import machine
 from tgp.core.model.attempts import attempts_of, gpu_resource, open_attempt
-from tgp.core.model.facts import AnnotationIgnored, FactSubject, PlanMade, ScaleUpNotTriggered, ScaleUpTriggered
+from tgp.core.model.facts import (
+    AnnotationIgnored,
+    FactSubject,
+    NoPodWaits,
+    PlanMade,
+    ScaleUpNotTriggered,
+    ScaleUpTriggered,
+)
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
@@ -171,8 +178,10 @@ class PoolPlanner:
         now, tick = self._clock.now(), self._clock.boottime()
         await self._settle_expected(tick)
         waiting = {uid_text(pod.uid): pod for pod in self._views.pods.by_index(WAITING_PODS, YES)}
-        self._waiting = self._anything_waits()
+        waited, self._waiting = self._waiting, self._anything_waits()
         if not self._waiting:
+            if waited:
+                self._journal.note(NoPodWaits())
             self._batch.close()
             self._machines.forget_served(waiting, now)
             self._memory.forget_pods({})

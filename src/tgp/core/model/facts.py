@@ -386,6 +386,10 @@ class PlanMade(Struct, frozen=True):
     columns: int
 
 
+class NoPodWaits(Struct, frozen=True):
+    """No plan is needed any more: no pod is without a machine."""
+
+
 class ScaleUpTriggered(Struct, frozen=True):
     """A machine is ordered for a pod. About the pod."""
 
@@ -437,6 +441,7 @@ class NominationUnsupported(Struct, frozen=True):
 
 PoolFact: TypeAlias = (
     PlanMade
+    | NoPodWaits
     | ScaleUpTriggered
     | ScaleUpNotTriggered
     | AnnotationIgnored
