@@ -13,7 +13,7 @@ from tgp.controllers.pools.upkeep import PoolRequestReconciler
 from tgp.controllers.requests.purchase_gatherer import PurchaseGatherer, Views
 from tgp.controllers.status_writer import StatusWriter
 from tgp.core.pools import nodepool, upkeep
-from tgp.core.pools.planner.plan import plan
+from tgp.core.pools.planner.world import Plan, PlanInput
 
 
 def build(deps: Deps, stores: Stores, instances: Instances) -> list[Controller]:
@@ -70,7 +70,7 @@ def build(deps: Deps, stores: Stores, instances: Instances) -> list[Controller]:
     planner = PoolPlanner(
         views,
         deps.settings,
-        plan=plan,
+        plan=_plan,
         observer=observer,
         memory=memory,
         shapes=shapes,
@@ -139,3 +139,10 @@ def _upkeep(deps: Deps, stores: Stores, views: Views, memory: PoolMemory, observ
         writes=(stores.requests,),
         workers=deps.settings.workers,
     )
+
+
+def _plan(world: PlanInput) -> Plan:
+    """Imported for the first plan: an operator without pools needs neither the planner nor its solver."""
+    from tgp.core.pools.planner.plan import plan
+
+    return plan(world)
