@@ -5,14 +5,20 @@ import time
 
 from tools.lanes import side_by_side, width
 from tools.screen import LiveScreen, summary
-from tools.steps import COLLECTION, STATIC, Step
+from tools.steps import STATIC, Step
 
-# Collecting imports every file of tests: what a rename left behind shows, also where the test itself is not quick.
 PYTEST = ("env", "TGP_QUICK=1", sys.executable, "-m", "pytest", "-p", "tools.told")
-LONG = ("tests/core/talos", "tests/core/market")  # half of all that tests/core takes
+LONG = ("tests/core/talos", "tests/core/market")  # a third of all that tests/core takes
+# Each takes more than five seconds, and is about the runner and a recording: `make test` runs them.
+SLOW = ("tests/project/test_suite.py", "tests/project/test_recording.py")
 QUICK = (
     Step("quick tests", (*PYTEST, "tests/core", *(f"--ignore={path}" for path in LONG))),
-    Step("more quick tests", (*PYTEST, *LONG, "tests/project")),
+    Step("more quick tests", (*PYTEST, *LONG, "tests/project", *(f"--ignore={path}" for path in SLOW))),
+)
+# Collecting imports every file of the other tests: what a rename left behind shows, also where the test is not quick.
+COLLECTION = Step(
+    "collection",
+    (sys.executable, "-m", "pytest", "--collect-only", "-qq", "tests", "--ignore=tests/core"),
 )
 
 if __name__ == "__main__":

@@ -28,7 +28,6 @@ FORMAT = Step("format", (tool("ruff"), "format", "--check", "--quiet", "."))
 LINT = Step("lint", (tool("ruff"), "check", "--quiet", "."))
 TYPES = Step("types", (tool("mypy"), "--no-error-summary"))
 IMPORTS = Step("imports", (tool("lint-imports"), "--no-cache"))
-COLLECTION = Step("collection", (sys.executable, "-m", "pytest", "--collect-only", "-qq", "tests"))
 STATIC = (FORMAT, LINT, TYPES, IMPORTS)
 
 

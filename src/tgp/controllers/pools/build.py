@@ -15,7 +15,7 @@ from tgp.controllers.pools.upkeep import PoolRequestReconciler
 from tgp.controllers.requests.build import purchases_of, views_of
 from tgp.controllers.status_writer import StatusWriter
 from tgp.core.pools import nodepool
-from tgp.core.pools.planner.plan import plan
+from tgp.core.pools.planner.world import Plan, PlanInput
 
 
 class Pools:
@@ -36,7 +36,7 @@ class Pools:
         self.planner = PoolPlanner(
             self.views,
             deps.settings,
-            plan=plan,
+            plan=_plan,
             observer=self.observer,
             memory=self.memory,
             shapes=self.shapes,
@@ -133,3 +133,10 @@ def _machine_types(deps: Deps, stores: Stores, pools: Pools) -> Controller:
         sources=(WatchSource(stores.requests),),
         workers=1,
     )
+
+
+def _plan(world: PlanInput) -> Plan:
+    """Imported for the first plan: an operator without pools needs neither the planner nor its solver."""
+    from tgp.core.pools.planner.plan import plan
+
+    return plan(world)
