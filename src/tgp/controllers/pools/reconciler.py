@@ -20,7 +20,7 @@ from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.workload import Namespace
 from tgp.core.pools.nodepool import judge_pool
 from tgp.core.pools.orders import owner_of
-from tgp.core.pools.status import limited, machine_parts, plan_parts, what_remains, would_buy_parts
+from tgp.core.pools.status import limited, machine_parts, move_parts, plan_parts, what_remains, would_buy_parts
 from tgp.ports.cluster import Cluster, NotFound
 
 
@@ -57,7 +57,7 @@ class NodePoolReconciler:
         node_class = self._views.classes.get(ObjectKey("", pool.spec.node_class_ref.name))
         updates = list(judge_pool(self._observer.pool_observation(record.key, pool, node_class)))
         report = self._memory.reports.get(record.key)
-        parts = machine_parts(self._requests(record))
+        parts = {**machine_parts(self._requests(record)), "moves": move_parts(self._requests(record))}
         if report is not None:
             parts["lastPlan"] = plan_parts(report.at, report.gap, report.orders, report.unserved)
             parts["wouldBuy"] = would_buy_parts(report.would_buy)
