@@ -22,6 +22,7 @@ from tests.sim.lives.reference import QUICK
 from tests.sim.mutants.account_histories import ACCOUNTS
 from tests.sim.mutants.joining_histories import JOINING
 from tests.sim.mutants.lying_histories import LYING
+from tests.sim.mutants.moving_histories import MOVING
 from tgp.adapters.clouds.simulated import FACTS
 from tgp.adapters.clouds.simulated.client import SimulatedCloud
 from tgp.adapters.kube.store import Store
@@ -830,6 +831,7 @@ HISTORIES: dict[str, Callable[[str], None]] = {
         *ACCOUNTS,
         *JOINING,
         *LYING,
+        *MOVING,
     )
 }
 
