@@ -4,7 +4,7 @@ from typing import Any
 
 from tests.sim.cluster.manifests import a_set, a_template
 from tests.sim.lifecycle.a_world import SimEnv, sim_env
-from tests.sim.test_pools import TOLERATES, asks, begin, requests
+from tests.sim.test_pools import TOLERATES, asks, begin, events_of, pool_of, requests
 from tgp.api.resource import DEPLOYMENT, GPU_NODE_POOL, GPU_REQUEST, NODE, POD, POD_DISRUPTION_BUDGET
 from tgp.sim.node_bootstrap import NodeFault
 
@@ -73,8 +73,17 @@ def serves(env: SimEnv, *, replicas: int = 1, apart: bool = False, annotations: 
     env.world.api.local_api.create(DEPLOYMENT, a_set("serve", template=template, replicas=replicas))
 
 
+def serving(pod: dict[str, Any]) -> bool:
+    return pod["metadata"]["labels"].get("app") == "serve"
+
+
+def steps_told(env: SimEnv, name: str) -> list[str]:
+    """Events of moves about a request or a Node."""
+    return sorted(reason for reason, _ in events_of(env, name) if reason.startswith("Disruption"))
+
+
 def running(env: SimEnv) -> int:
-    ours = [pod for pod in env.world.api.local_api.objects(POD) if pod["metadata"]["labels"].get("app") == "serve"]
+    ours = [pod for pod in env.world.api.local_api.objects(POD) if serving(pod)]
     return sum(pod["status"].get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"] for pod in ours)
 
 
@@ -117,6 +126,9 @@ def test_a_drifted_machine_is_replaced_before_its_pods_are_asked_to_leave():
         watched = Watched(env)
         watched.until(lambda: len(names(env)) == 2)
         replacement = next(row for row in requests(env) if row["metadata"]["name"] not in before)
+        env.world.run(minutes=1)
+        (move,) = pool_of(env)["status"]["moves"]
+        assert (move["request"], move["reason"], move["underWay"]) == (*before, "Drifted", True)
         assert replacement["metadata"]["annotations"]["tgp.io/replaces"] in before
         watched.until(lambda: not names(env) & before and running(env) == 1)
 
@@ -125,6 +137,11 @@ def test_a_drifted_machine_is_replaced_before_its_pods_are_asked_to_leave():
         assert len(requests(env)) == len(env.living()) == 1
         assert taints(env) == []
         assert names(env) == {replacement["metadata"]["name"]}
+        assert "moves" not in pool_of(env)["status"]
+        (name,) = before
+        steps = ["DisruptionLaunching", "DisruptionTerminating", "DisruptionWaitingReadiness"]
+        assert steps_told(env, name) == steps
+        assert steps_told(env, move["node"]) == steps
 
 
 def test_machines_drift_one_by_one_within_the_budget_and_no_pod_is_without_room():
@@ -247,10 +264,25 @@ def test_do_not_disrupt_keeps_a_drifted_machine_for_ever():
     with sim_env("protected") as env:
         name = one_machine(env, annotations={"tgp.io/do-not-disrupt": "true"})
         drift(env)
-        env.world.run(minutes=60)
+        env.world.run(minutes=30)
 
         assert names(env) == {name}
         assert disrupted(env, of(env, name))[:2] == ("False", "Protected")
+        assert [reason for reason, _ in events_of(env, name) if reason.startswith("Disruption")] == [
+            "DisruptionBlocked"
+        ]
+
+
+def test_an_annotation_that_cannot_be_read_protects_nothing_and_is_told_once():
+    with sim_env("unreadable") as env:
+        name = one_machine(env, annotations={"tgp.io/do-not-disrupt": "till friday"})
+        (pod,) = [row["metadata"]["name"] for row in env.world.api.local_api.objects(POD) if serving(row)]
+        drift(env)
+        env.world.run(minutes=1)
+        told = [message for reason, message in events_of(env, pod) if reason == "AnnotationIgnored"]
+        assert len(told) == 1
+        assert "'till friday' is neither" in told[0]
+        Watched(env).until(lambda: name not in names(env))
 
 
 def test_an_expired_machine_waits_for_do_not_disrupt_until_its_grace_ends():

@@ -5,9 +5,9 @@ By default one act in turn is tried at each side effect that says something new;
 
 from collections.abc import Iterable
 
-from tests.sim.lives.a_world import sim_env
-from tests.sim.lives.forks import Forks
-from tests.sim.lives.reference import gist_of
+from tests.sim.lifecycle.a_world import sim_env
+from tests.sim.lifecycle.forks import Forks
+from tests.sim.lifecycle.reference import gist_of
 
 from tests.amounts import PROVING
 from tests.sim.test_disruption import drift, names, of, one_machine, requests, running, taints

@@ -352,6 +352,17 @@ class LastPlan(ApiStruct, frozen=True, kw_only=True):
     unserved: Annotated[int, Field(doc="Pods that wait, and no machine is coming for them.", minimum=0)] = 0
 
 
+class MoveStatus(ApiStruct, frozen=True, kw_only=True):
+    """A machine that leaves, or that would leave and waits."""
+
+    request: Annotated[str, Field(doc="The GPURequest of the machine.", max_length=253)]
+    node: Annotated[str | None, Field(doc="Its Node.", max_length=253)] = None
+    reason: Annotated[str, Field(doc="Why it leaves, or what it waits for.", max_length=64)]
+    under_way: Annotated[bool, Field(doc="Whether the move has begun.")] = False
+    since: Annotated[datetime | None, Field(doc="Since when.", format="date-time")] = None
+    message: Annotated[str | None, Field(doc="What is done next, or what it waits for.", max_length=1024)] = None
+
+
 class GPUNodePoolStatus(ApiStruct, frozen=True, kw_only=True):
     """What the operator observed of the pool."""
 
@@ -377,6 +388,14 @@ class GPUNodePoolStatus(ApiStruct, frozen=True, kw_only=True):
         ),
     ] = 0
     last_plan: Annotated[LastPlan | None, Field(doc="The last plan in which the pool took part.")] = None
+    moves: Annotated[
+        tuple[MoveStatus, ...],
+        Field(
+            doc="Machines that leave, and others that would leave and wait; those under way first.",
+            max_items=16,
+            list_type="atomic",
+        ),
+    ] = ()
 
 
 class GPUNodePool(ApiStruct, frozen=True, kw_only=True):

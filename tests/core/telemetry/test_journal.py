@@ -284,6 +284,24 @@ TABLE = [
         (True, "AnnotationIgnored", "no price"),
     ),
     (
+        facts.DisruptionNoted(POD_SUBJECT, "DisruptionBlocked", "Drifted: no room"),
+        "INFO",
+        None,
+        (False, "DisruptionBlocked", "Drifted: no room"),
+    ),
+    (
+        facts.MoveEnded(POD_SUBJECT, "Drifted", "Terminating"),
+        "INFO",
+        ("tgp_moves_total", {"reason": "Drifted", "outcome": "Terminating"}, 1),
+        None,
+    ),
+    (
+        facts.NodesDisturbed(ObjectKey("a", "b"), 2),
+        "INFO",
+        ("tgp_disturbed_nodes", {"namespace": "a", "pool": "b"}, 2),
+        None,
+    ),
+    (
         facts.RequestWithdrawn(POD_SUBJECT, "sold out"),
         "INFO",
         ("tgp_withdrawn_requests_total", {}, 1),

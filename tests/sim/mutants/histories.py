@@ -22,6 +22,7 @@ from tests.sim.lifecycle.reference import QUICK
 from tests.sim.mutants.account_histories import ACCOUNTS
 from tests.sim.mutants.joining_histories import JOINING
 from tests.sim.mutants.lying_histories import LYING
+from tests.sim.mutants.moving_histories import MOVING
 from tests.sim.mutants.pool_histories import POOLS
 from tgp.adapters.clouds.simulated import FACTS
 from tgp.adapters.clouds.simulated.client import SimulatedCloud
@@ -848,6 +849,7 @@ HISTORIES: dict[str, Callable[[str], None]] = {
         *JOINING,
         *LYING,
         *POOLS,
+        *MOVING,
     )
 }
 

@@ -13,6 +13,7 @@ from tgp.core.model.account_access import provider_of
 from tgp.core.model.facts import (
     AnnotationIgnored,
     ConditionChanged,
+    DisruptionNoted,
     ExpiresSoon,
     Fact,
     HistoryRewound,
@@ -38,8 +39,10 @@ from tgp.core.model.facts import (
     MachineTerminated,
     MachineTerminating,
     MeshJoined,
+    MoveEnded,
     NodeInitialized,
     NodeRegistered,
+    NodesDisturbed,
     NominationUnsupported,
     NoPodWaits,
     ObjectUnreadable,
@@ -143,6 +146,9 @@ class LiveJournal:
                 | ScaleUpTriggered()
                 | ScaleUpNotTriggered()
                 | AnnotationIgnored()
+                | DisruptionNoted()
+                | MoveEnded()
+                | NodesDisturbed()
                 | RequestWithdrawn()
                 | PodNominated()
                 | NominationUnsupported()
@@ -178,6 +184,12 @@ class LiveJournal:
                 self._events.emit(fact.subject, warning=False, reason="NotTriggerScaleUp", message=fact.message)
             case AnnotationIgnored():
                 self._events.emit(fact.subject, warning=True, reason="AnnotationIgnored", message=fact.message)
+            case DisruptionNoted():
+                self._events.emit(fact.subject, warning=False, reason=fact.step, message=fact.message)
+            case MoveEnded():
+                self._metrics.moves.labels(fact.reason, fact.outcome).inc()
+            case NodesDisturbed():
+                self._metrics.disturbed_nodes.labels(fact.pool.namespace, fact.pool.name).set(fact.count)
             case RequestWithdrawn():
                 self._metrics.withdrawn.inc()
                 message = f"Request is deleted, and its pods are planned for again: {fact.why}"

@@ -111,6 +111,15 @@ class Metrics:
         self.withdrawn = Counter(
             "tgp_withdrawn_requests_total", "Requests of pools that could not buy what was planned", registry=of
         )
+        self.moves = Counter(
+            "tgp_moves_total",
+            "Machines that leave, or whose move was taken back",
+            ["reason", "outcome"],
+            registry=of,
+        )
+        self.disturbed_nodes = Gauge(
+            "tgp_disturbed_nodes", "Nodes that count against disruption budgets", ["namespace", "pool"], registry=of
+        )
         self.nominations = Counter(
             "tgp_nominations_total", "Pods nominated to the Node that was bought for them", registry=of
         )

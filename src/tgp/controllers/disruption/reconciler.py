@@ -5,13 +5,13 @@ is deleted pods are listed once more, and everything is decided again.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, assert_never
 
 from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
-from tgp.api.resource import GPU_REQUEST, NODE
+from tgp.api.resource import GPU_REQUEST, NODE, POD
 from tgp.controllers.disruption.observe import DisruptionObserver, PlannedLook
 from tgp.controllers.pools.indexes import BY_CLASS
 from tgp.controllers.pools.planner import PoolPlanner
@@ -21,9 +21,11 @@ from tgp.controllers.status_writer import StatusWriter
 from tgp.core.disruption.causes import Machine
 from tgp.core.disruption.drift import STAMP
 from tgp.core.disruption.moves import (
+    CONDITION,
     REPLACED_BY,
     RETRY,
     Delete,
+    DisruptionObservation,
     NoteReplacements,
     OrderReplacements,
     Say,
@@ -33,17 +35,29 @@ from tgp.core.disruption.moves import (
     Unsay,
     WriteDown,
     WriteStamp,
+    disturbed,
     look_again_at,
     next_moves,
+)
+from tgp.core.model.conditions import condition_in
+from tgp.core.model.facts import (
+    AnnotationIgnored,
+    DisruptionNoted,
+    FactSubject,
+    MoveEnded,
+    NodesDisturbed,
+    subject_of,
 )
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
+from tgp.core.model.record import uid_text
 from tgp.core.model.taints import Taint
 from tgp.core.pools.orders import MOVE, REPLACES, AnchoredOrder, anchor_of, slot_number
 from tgp.core.requests.drain import DISRUPTED, written
 from tgp.core.requests.node_metadata import pool_key
+from tgp.core.requests.protection import unreadable
 from tgp.ports.clock import Clock
 from tgp.ports.cluster import Cluster, ClusterBusy, Conflict, NotFound
 from tgp.ports.journal import Journal
@@ -51,6 +65,10 @@ from tgp.ports.reconciler import SOON
 
 REFRESHED_WITHIN = 20.0  # seconds; a slower API server is asked in a later reconcile
 LEAST_PAUSE = 1.0  # seconds between two looks at a pool
+MOST_TOLD = 10_000  # annotations
+# Reasons of Events
+LAUNCHING, WAITING = "DisruptionLaunching", "DisruptionWaitingReadiness"
+TERMINATING, BLOCKED = "DisruptionTerminating", "DisruptionBlocked"
 ANCHOR = "request-"  # how the anchor of a replacement begins, unless it has its candidate's slot
 
 
@@ -78,6 +96,8 @@ class DisruptionReconciler:
         self._journal = journal
         self._clock = clock
         self._looked: dict[ObjectKey, float] = {}  # Clock.boottime of the last look at a pool
+        self._counted: dict[ObjectKey, int] = {}  # nodes of a pool that were last said to be disturbed
+        self._told: dict[tuple[str, str], None] = {}  # (uid, text) of annotations that were said to be ignored
 
     # -- what wakes it -------------------------------------------------------------------------------------------------
 
@@ -117,12 +137,15 @@ class DisruptionReconciler:
         pool = self._views.pools.get(key)
         if pool is None or pool.deleting or pool.value is None:
             self._looked.pop(key, None)
+            if self._counted.pop(key, 0):
+                self._journal.note(NodesDisturbed(key, 0))
             return None
         tick = self._clock.boottime()
         if (wait := self._looked.get(key, float("-inf")) + LEAST_PAUSE - tick) > 0:
             return self._clock.now() + timedelta(seconds=wait)
         self._looked[key] = tick
         look = await self._look(pool)
+        self._note(look.seen)
         steps = next_moves(look.seen)
         for step in steps:
             if not isinstance(step, Delete):
@@ -147,19 +170,28 @@ class DisruptionReconciler:
             case WriteDown():
                 await self._annotate(step.machine, {MOVE: step.move, REPLACED_BY: None, REPLACES: None})
             case Say():
+                before = condition_in(step.machine.record.status, CONDITION)
                 await self._status_writer.write(step.machine.record, (step.update,))
+                if step.update.status is False and (before is None or before.reason != step.update.reason):
+                    self._tell(step.machine, BLOCKED, step.update.message)
             case Unsay():
                 await self._status_writer.write(step.machine.record, ())
             case SetTaint():
                 await self._taint(step.node, step.effect)
             case OrderReplacements():
                 await self._order(step, look)
+                message = f"Move {step.move}: {_counted(len(step.orders))} ordered to replace it"
+                self._tell(step.machine, LAUNCHING, message)
             case NoteReplacements():
+                names = ", ".join(step.names)
                 await self._annotate(step.machine, {REPLACED_BY: ",".join(step.names)})
+                self._tell(step.machine, WAITING, f"Pods stay until {names} is ready")
             case TakeBack():
                 await self._take_back(step)
             case Delete():
                 await self._delete(step.machine)
+                self._tell(step.machine, TERMINATING, f"{step.cause.reason}: {step.cause.message}")
+                self._journal.note(MoveEnded(subject_of(step.machine.record), step.cause.reason, "Terminating"))
             case _:
                 assert_never(step)
         await self._views.requests.wait_for_own_write(step.machine.record.key)
@@ -186,6 +218,41 @@ class DisruptionReconciler:
         if fresh is not None and fresh.uid == record.uid:
             machine = Machine(fresh)
             await self._annotate(machine, {MOVE: None, REPLACED_BY: None, RETRY: step.retry or None})
+        held = condition_in(record.status, CONDITION)
+        outcome = step.update.reason if step.update is not None else "CauseGone"
+        self._journal.note(MoveEnded(subject_of(record), held.reason if held is not None else "", outcome))
+        if step.update is not None:
+            self._tell(step.machine, BLOCKED, step.update.message)
+
+    # -- what is said --------------------------------------------------------------------------------------------------
+
+    def _tell(self, machine: Machine, step: str, message: str) -> None:
+        """On the request and on its Node."""
+        self._journal.note(DisruptionNoted(subject_of(machine.record), step, message))
+        if machine.node is not None:
+            self._journal.note(DisruptionNoted(_node(machine.node), step, message))
+
+    def _note(self, seen: DisruptionObservation) -> None:
+        count = sum(disturbed(each) for each in seen.machines)
+        if self._counted.get(seen.pool.key, 0) != count:
+            self._counted[seen.pool.key] = count
+            self._journal.note(NodesDisturbed(seen.pool.key, count))
+        for machine in seen.machines:
+            self._ignored(subject_of(machine.record), machine.record.annotations)
+            if machine.node is not None:
+                self._ignored(_node(machine.node), machine.node.annotations)
+            for pod in machine.pods:
+                if pod.annotations:
+                    self._ignored(FactSubject(POD, pod.key, uid_text(pod.uid)), pod.annotations)
+
+    def _ignored(self, subject: FactSubject, annotations: Mapping[str, str]) -> None:
+        """Each text once for each object."""
+        for message in unreadable(annotations):
+            if (subject.uid, message) not in self._told:
+                self._told[subject.uid, message] = None
+                self._journal.note(AnnotationIgnored(subject, message))
+        while len(self._told) > MOST_TOLD:
+            del self._told[next(iter(self._told))]
 
     # -- writes --------------------------------------------------------------------------------------------------------
 
@@ -235,3 +302,11 @@ class DisruptionReconciler:
         await self._cluster.delete(
             GPU_REQUEST, record.key, uid=record.uid_text, resource_version=str(record.resource_version)
         )
+
+
+def _node(node: Node) -> FactSubject:
+    return FactSubject(NODE, node.key, uid_text(node.uid))
+
+
+def _counted(machines: int) -> str:
+    return "1 machine is" if machines == 1 else f"{machines} machines are"

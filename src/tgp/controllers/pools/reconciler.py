@@ -25,6 +25,7 @@ from tgp.core.pools.status import (
     cost_of,
     limited,
     machine_parts,
+    move_parts,
     plan_parts,
     what_remains,
     would_buy_parts,
@@ -78,7 +79,7 @@ class NodePoolReconciler:
         node_class = self._views.classes.get(ObjectKey("", pool.spec.node_class_ref.name))
         updates = list(judge_pool(self._observer.pool_observation(record.key, pool, node_class)))
         report = self._memory.reports.get(record.key)
-        parts = machine_parts(requests)
+        parts = {**machine_parts(requests), "moves": move_parts(requests)}
         counted = before = pool.status.would_have_cost
         if not any(each.type == "Observing" for each in updates):
             counted = None

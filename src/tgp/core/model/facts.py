@@ -411,6 +411,29 @@ class AnnotationIgnored(Struct, frozen=True):
     message: str
 
 
+class DisruptionNoted(Struct, frozen=True):
+    """A step of a move, or what keeps one from going on. About the request, and once more about its Node."""
+
+    subject: FactSubject
+    step: str  # the reason of the Event: DisruptionLaunching, …
+    message: str
+
+
+class MoveEnded(Struct, frozen=True):
+    """A machine leaves its pool, or its move was taken back."""
+
+    subject: FactSubject
+    reason: str  # Empty, Drifted, …
+    outcome: str  # Terminating, or why it was taken back
+
+
+class NodesDisturbed(Struct, frozen=True):
+    """How many nodes of a pool count against its disruption budgets now. Noted when that changes."""
+
+    pool: ObjectKey
+    count: int
+
+
 class RequestWithdrawn(Struct, frozen=True):
     """A pool's request could not buy the offer that was planned: it is deleted, and its pods are planned for again."""
 
@@ -445,6 +468,9 @@ PoolFact: TypeAlias = (
     | ScaleUpTriggered
     | ScaleUpNotTriggered
     | AnnotationIgnored
+    | DisruptionNoted
+    | MoveEnded
+    | NodesDisturbed
     | RequestWithdrawn
     | PodNominated
     | NominationUnsupported

@@ -22,6 +22,7 @@ NAMES_SHOWN = 3
 COUNTED_EVERY = timedelta(minutes=10)  # while a pool would buy: how often its status is written for the cost alone
 LONGEST_COUNTED = 2 * COUNTED_EVERY  # no operator ran for longer: whether the pods waited meanwhile is not known
 SHOWN_DIGITS = 3  # of micro-dollars are left out of what is only looked at
+MOST_MOVES = 16  # that the status lists
 
 
 def machine_parts(requests: Iterable[KubeObject[GPURequest]]) -> dict[str, Any]:
@@ -43,6 +44,27 @@ def machine_parts(requests: Iterable[KubeObject[GPURequest]]) -> dict[str, Any]:
         name: f"{amount}Gi" if name == "memory" else amount for name, amount in sorted(resources.items()) if amount
     }
     return {"nodeCount": count, "resources": shown or None, "hourlyCost": usd(round(cost, -SHOWN_DIGITS))}
+
+
+def move_parts(requests: Iterable[KubeObject[GPURequest]]) -> list[dict[str, Any]] | None:
+    """As `status.moves`, from the condition Disrupted of each request; None: nothing moves or waits to."""
+    found = []
+    for record in requests:
+        conditions = record.value.status.conditions if record.value is not None else ()
+        held = next((each for each in conditions if each.type == "Disrupted"), None)
+        if record.value is None or held is None:
+            continue
+        node, since = record.value.status.node_name, held.last_transition_time
+        row = {
+            "request": record.key.name,
+            **({"node": node} if node else {}),
+            "reason": held.reason,
+            "underWay": held.status == "True",
+            **({"since": rfc3339(since)} if since is not None else {}),
+            "message": held.message,
+        }
+        found.append((held.status != "True", record.key, row))
+    return [row for _, _, row in sorted(found, key=lambda each: each[:2])][:MOST_MOVES] or None
 
 
 def plan_parts(at: datetime, gap: float | None, orders: int, unserved: int) -> dict[str, Any]:

@@ -1,0 +1,63 @@
+"""Short histories of machines that are replaced, or leave, while pods and budgets have a say."""
+
+from collections.abc import Callable
+
+from tests.sim.lifecycle.a_world import sim_env
+
+from tests.sim.test_disruption import drift, names, of, one_machine, set_pool, taints
+from tests.sim.test_disruption_crashes import ready_nodes
+from tests.sim.test_pools import begin, requests
+from tgp.sim.node_bootstrap import NodeFault
+
+
+def drifts(seed: str) -> None:
+    """The class of a machine changes while a pod works there."""
+    with sim_env(seed) as env:
+        name = one_machine(env)
+        drift(env)
+        for _ in range(300):
+            env.world.run(seconds=5)
+            if name not in names(env):
+                return
+            if "deletionTimestamp" in of(env, name)["metadata"]:
+                assert ready_nodes(env) >= 2, "pods were asked to leave before the replacement was ready"
+                return
+        raise AssertionError("it was not replaced")
+
+
+def leave_one_by_one(seed: str) -> None:
+    """Four machines are empty at once, and one may go at a time."""
+    with sim_env(seed) as env:
+        begin(env, disruption={"consolidateAfter": "1m", "budgets": [{"nodes": 1}]}, replicas=4)
+        env.until(lambda: len(env.nodes()) == 4, minutes=30)
+        env.world.run(minutes=3)
+        set_pool(env, replicas=None)
+        for _ in range(120):
+            env.world.run(seconds=10)
+            leaving = [row for row in requests(env) if "deletionTimestamp" in row["metadata"]]
+            assert len(leaving) <= 1, "more nodes were disturbed than the budget allows"
+
+
+def drifts_and_is_taken_back(seed: str) -> None:
+    """The replacement never joins."""
+    with sim_env(seed) as env:
+        name = one_machine(env)
+        env.node_bootstrap.node_faults.chances[NodeFault.NEVER_REGISTERS] = 1.0
+        drift(env)
+        retried = "tgp.io/move-retry"
+        env.until(lambda: retried in of(env, name)["metadata"]["annotations"], minutes=180)
+        env.world.run(minutes=5)
+        assert taints(env) == [], "the taint of a move that was taken back stays"
+
+
+def drifts_at_its_limit(seed: str) -> None:
+    """There is room for one machine, and none for a second beside it."""
+    with sim_env(seed) as env:
+        one_machine(env, limits={"resources": {"nodes": 1}})
+        drift(env)
+        for _ in range(60):
+            env.world.run(seconds=5)
+            assert len(requests(env)) == 1, "a replacement was ordered beyond the limit"
+
+
+MOVING: tuple[Callable[[str], None], ...] = (drifts, leave_one_by_one, drifts_and_is_taken_back, drifts_at_its_limit)
