@@ -5,11 +5,10 @@ By default one act in turn is tried at each side effect that says something new;
 
 from collections.abc import Iterable
 
+from tests.amounts import PROVING
 from tests.sim.lifecycle.a_world import sim_env
 from tests.sim.lifecycle.forks import Forks
 from tests.sim.lifecycle.reference import gist_of
-
-from tests.amounts import PROVING
 from tests.sim.test_disruption import drift, names, of, one_machine, requests, running, taints
 from tgp.api.resource import NODE
 from tgp.sim.plans import Act

@@ -21,7 +21,7 @@ from tgp.core.model.record import uid_text
 from tgp.core.pools.capacity import ENDED
 from tgp.core.pools.demand import asks_for_gpus, read_annotations
 from tgp.core.pools.orders import anchor_of, slot_number
-from tgp.core.pools.planner.plan import gang_of
+from tgp.core.pools.planner.classes import gang_of
 from tgp.core.pools.planner.rows import own_price, own_price_until
 from tgp.core.pools.upkeep import PoolRequest, Remove, care_for
 from tgp.core.requests.node_metadata import pool_uid

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 from tests.sim.lifecycle.a_world import sim_env
-
 from tests.sim.test_disruption import drift, names, of, one_machine, set_pool, taints
 from tests.sim.test_disruption_crashes import ready_nodes
 from tests.sim.test_pools import begin, requests

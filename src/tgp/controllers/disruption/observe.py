@@ -13,7 +13,6 @@ from tgp.controllers.requests.purchase_gatherer import Views
 from tgp.core.disruption.causes import Machine
 from tgp.core.disruption.drift import stamp_of
 from tgp.core.disruption.moves import DisruptionObservation, move_of, pods_to_move, to_plan
-from tgp.core.disruption.refits import refits
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
@@ -50,6 +49,8 @@ class DisruptionObserver:
         planned = next((each for each in world.world.pools if each.key == pool.key), None)
         seen = replace(seen, stopped=planned.stopped if planned is not None else "")
         placed, leaving = dict(self._memory.placed), tuple(self._leaving(frozenset(keys)))
+        from tgp.core.disruption.refits import refits  # with the first move: it imports the planner and its solver
+
         found = await self._compute.run(lambda: refits(seen, keys, world.world, placed, leaving))
         return PlannedLook(replace(seen, refits=found), world)
 

@@ -13,7 +13,7 @@ from tgp.core.model.pod import Pod
 from tgp.core.pools.capacity import living
 from tgp.core.pools.gangs import GangMachine, gang_name, given_up
 from tgp.core.pools.orders import bought_for
-from tgp.core.pools.planner.plan import gang_of
+from tgp.core.pools.planner.classes import gang_of
 from tgp.core.pools.planner.world import Plan
 from tgp.core.pools.runaway import PAUSES
 from tgp.core.requests.node_metadata import pool_key, pool_uid

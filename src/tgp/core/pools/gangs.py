@@ -18,7 +18,7 @@ from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
 from tgp.core.pools.demand import read_annotations
 from tgp.core.pools.orders import bought_for
-from tgp.core.pools.planner.plan import gang_of
+from tgp.core.pools.planner.classes import gang_of
 from tgp.core.pools.runaway import UnusableMachine
 
 

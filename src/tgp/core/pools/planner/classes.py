@@ -135,3 +135,9 @@ def _own_labels(pod: Pod) -> tuple[str, ...]:
     """Values of its own labels that its spread constraints compare with."""
     keys = [key for spread in pod.spreads for key in spread.match_label_keys]
     return tuple(pod.labels.get(key, "") for key in keys) if keys else ()
+
+
+def gang_of(pod: Pod) -> str:
+    """Names the gang among all gangs; empty: the pod is in none."""
+    name = pod.annotations.get(GANG, "")
+    return f"{pod.key.namespace}/{name}" if name else ""

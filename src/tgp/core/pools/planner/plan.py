@@ -7,7 +7,7 @@ import numpy as np
 
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
-from tgp.core.pools.planner.classes import GANG, GANG_SIZE, grouped, matchers_of
+from tgp.core.pools.planner.classes import GANG_SIZE, gang_of, grouped, matchers_of
 from tgp.core.pools.planner.domains import split_by_domain
 from tgp.core.pools.planner.host_rules import host_rules, running_matchers
 from tgp.core.pools.planner.offers import offers_of
@@ -54,12 +54,6 @@ def _plannable(world: PlanInput) -> tuple[list[Pod], list[Unserved]]:
             refused[uid_text(pod.uid)] = everywhere("GangIncomplete", why)
     pods = [pod for pod in world.pods if uid_text(pod.uid) not in refused]
     return pods, [Unserved(pod, refused[uid_text(pod.uid)]) for pod in world.pods if uid_text(pod.uid) in refused]
-
-
-def gang_of(pod: Pod) -> str:
-    """Names the gang among all gangs; empty: the pod is in none."""
-    name = pod.annotations.get(GANG, "")
-    return f"{pod.key.namespace}/{name}" if name else ""
 
 
 def incomplete_gangs(world: PlanInput) -> dict[str, str]:
