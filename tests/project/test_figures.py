@@ -29,7 +29,7 @@ from tgp.controllers.instances import accounts, consistency, leftover_nodes, orp
 from tgp.controllers.market import reconciler as market
 from tgp.controllers.requests import launch, observe
 from tgp.core.classes import default_class, market_status
-from tgp.core.disruption import causes
+from tgp.core.disruption import causes, moves
 from tgp.core.inventory import orphan_evidence, orphans
 from tgp.core.model import offer_query
 from tgp.core.pools import capacity, machine_types, orders, runaway, upkeep
@@ -51,7 +51,7 @@ LIVE, MARKET, METRICS, MONEY, OPERATOR, POOLS = (
 RENT, REQUESTS, SAFETY, WEBHOOK, WORLD = (
     f"docs/{name}.md" for name in ("rent", "requests", "safety", "webhook", "world")
 )
-PLANNER = "docs/planner.md"
+PLANNER, DISRUPTION = "docs/planner.md", "docs/disruption.md"
 # Made from the code, bound by tests of their own, or without figures of the code.
 OTHER_PAGES = frozenset({FIELDS, "docs/providers.md", "docs/new-provider.md", "docs/talos-judge.md"})
 ENDS_BEFORE = {SAFETY: "## Hours:", PLANNER: "## Measured"}  # from there on a page reports what was measured
@@ -144,6 +144,9 @@ FIGURES = (
     Figure(POOLS, "pods of that owner for {}", runaway.DISAGREED_FOR),
     Figure(POOLS, "a newer machine differs by more than {}", machine_types.NOISE),
     Figure(POOLS, "by more than {} in the time to boot", machine_types.BOOT_NOISE),
+    Figure(DISRUPTION, "purchases are paused, or after {}: replacements", moves.MOVE_AT_MOST),
+    Figure(DISRUPTION, "The next try is after {}, and", moves.RETRIES[0]),
+    Figure(DISRUPTION, "the pause doubles, to {} at most", moves.RETRIES[-1]),
     Figure(POOLS, "Failed requests stay for {}", upkeep.FAILED_KEPT),
     Figure(POOLS, "stays for at least {} after it became ready", causes.SCHEDULED_WITHIN),
     Figure(POOLS, "by themselves after {} without a pod", duration(orders.BACKSTOP, "")),
@@ -210,6 +213,10 @@ FREE = (
     (PLANNER, "costs $1.80 an hour, one with one GPU $1.00", "an example"),
     (PLANNER, "two machines for $2.00", "an example"),
     (PLANNER, "loss would cause: twenty minutes", "RESTART_HOURS in planner/sources.py"),
+    (DISRUPTION, "for a quarter of an hour goes", "the consolidateAfter of the manifest above it"),
+    (DISRUPTION, "At most a fifth of the nodes", "the budget of the manifest above it"),
+    (DISRUPTION, "Without any, one of 10 % does", "the default of DisruptionRule.nodes in api/nodepool.py"),
+    (DISRUPTION, "where an hour comes twice", "daylight saving"),
     (PLANNER, "memory counts 7.5 % and CPU 200m less", "KERNEL_SHARE and SYSTEM_CPU_MILLI in planner/sources.py"),
     (SAFETY, "runs a quarter of them", "SHARE in tests/sim/mutants/test_mutants.py"),
     (REQUESTS, 'a duration such as `"2h"`', "an example"),

@@ -2,9 +2,12 @@
 
 from typing import Any
 
+import pytest
+
 from tests.sim.cluster.manifests import a_set, a_template
 from tests.sim.lifecycle.a_world import SimEnv, sim_env
-from tests.sim.test_pools import TOLERATES, asks, begin, events_of, pool_of, requests
+from tests.sim.with_pools import TOLERATES, asks, begin, events_of, pool_of, requests
+from tgp.adapters.kube.store import Store
 from tgp.api.resource import DEPLOYMENT, GPU_NODE_POOL, GPU_REQUEST, NODE, POD, POD_DISRUPTION_BUDGET
 from tgp.sim.node_bootstrap import NodeFault
 
@@ -300,3 +303,51 @@ def test_without_an_end_of_grace_do_not_disrupt_keeps_an_expired_machine():
 
         assert names(env) == {name}
         assert len(env.living()) == 1
+
+
+# -- what is not known -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def blind(monkeypatch):
+    """While there is something in it, lists of pods are empty 200s."""
+    held: list[bool] = []
+    put = Store.replace
+
+    async def replace(store, listed, version, *, rewound=False):
+        shown = {} if held and store.resource is POD else listed
+        await put(store, shown, version, rewound=rewound)
+
+    monkeypatch.setattr(Store, "replace", replace)
+    return held
+
+
+@pytest.mark.parametrize("consolidate_after", ["0s", "10m"])
+def test_a_new_leader_that_is_shown_no_pod_at_all_disrupts_nothing(blind, consolidate_after):
+    """Everything looks idle to it."""
+    with sim_env("blind") as env:
+        name = one_machine(env, disruption={"consolidateAfter": consolidate_after, "budgets": [{"nodes": "100%"}]})
+        blind.append(True)
+        env.world.processes["operator-0"].crash(restart_after=5.0)
+        drift(env)
+        env.world.run(minutes=20)
+
+        assert names(env) == {name}
+        assert running(env) == 1
+        assert disrupted(env, of(env, name)) == ("", "", "")
+        blind.clear()
+        env.world.processes["operator-0"].crash(restart_after=5.0)
+        Watched(env).until(lambda: name not in names(env) and running(env) == 1)
+
+
+def test_a_budget_opens_at_its_edge_though_nothing_else_changes():
+    """It opens while no object changes."""
+    with sim_env("edge") as env:  # it is 9:00
+        closed = {"nodes": 0, "schedule": "0 0 * * *", "duration": "11h"}
+        name = one_machine(env, disruption={"budgets": [{"nodes": 1}, closed]})
+        drift(env)
+        watched = Watched(env)
+        watched.until(lambda: disrupted(env, of(env, name))[1] == "BudgetExhausted")
+        assert "until 2026-01-05 11:00:00Z" in disrupted(env, of(env, name))[2]
+        watched.until(lambda: name not in names(env) and running(env) == 1, minutes=180)
+        assert env.world.clock.now().hour >= 11

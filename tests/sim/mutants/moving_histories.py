@@ -5,7 +5,7 @@ from collections.abc import Callable
 from tests.sim.lifecycle.a_world import sim_env
 from tests.sim.test_disruption import drift, names, of, one_machine, set_pool, taints
 from tests.sim.test_disruption_crashes import ready_nodes
-from tests.sim.test_pools import begin, requests
+from tests.sim.with_pools import begin, requests
 from tgp.sim.node_bootstrap import NodeFault
 
 

@@ -65,6 +65,8 @@ from tgp.ports.reconciler import SOON
 
 REFRESHED_WITHIN = 20.0  # seconds; a slower API server is asked in a later reconcile
 LEAST_PAUSE = 1.0  # seconds between two looks at a pool
+# Every cluster has pods, those of its own components at least: a view without any shows nothing.
+BLIND_FOR = timedelta(minutes=1)
 MOST_TOLD = 10_000  # annotations
 # Reasons of Events
 LAUNCHING, WAITING = "DisruptionLaunching", "DisruptionWaitingReadiness"
@@ -140,6 +142,8 @@ class DisruptionReconciler:
             if self._counted.pop(key, 0):
                 self._journal.note(NodesDisturbed(key, 0))
             return None
+        if not len(self._views.pods):
+            return self._clock.now() + BLIND_FOR
         tick = self._clock.boottime()
         if (wait := self._looked.get(key, float("-inf")) + LEAST_PAUSE - tick) > 0:
             return self._clock.now() + timedelta(seconds=wait)
@@ -279,7 +283,7 @@ class DisruptionReconciler:
             return
         await self._refresh_pods()
         fresh = self._views.pools.get(pool.key)
-        if fresh is None or fresh.uid != pool.uid or fresh.value is None:
+        if fresh is None or fresh.uid != pool.uid or fresh.value is None or not len(self._views.pods):
             return
         look = await self._look(fresh)
         before = {step.machine.record.key: step.machine.record.resource_version for step in steps}
