@@ -227,8 +227,8 @@ def test_without_the_legacy_kind_nothing_is_said_and_once_installed_it_begins_wi
 def test_with_any_faults_each_legacy_budget_gets_one_mirror_and_then_nothing_is_written(seed):
     with World(f"twins-{seed}", faults=swarm(f"twins-{seed}")) as world:
         furnished(world)
-        world.process("one", operator_main())
-        world.process("two", operator_main())
+        world.process("one", operator_main(shipped=True))
+        world.process("two", operator_main(shipped=True))
         for number in range(5):
             apply(world, f"team-{number}")
         create(world, GPU_WORKLOAD_BUDGET, "team-0", "default", spec=README["spec"])

@@ -163,6 +163,10 @@ def test_a_provider_that_counts_searches_is_asked_seldom_until_a_request_waits_f
         assert 4 <= vast.calls[CloudVerb.OFFERS] - asked <= 8, "every twenty minutes"
 
         asked = vast.calls[CloudVerb.OFFERS]
+        while vast.calls[CloudVerb.OFFERS] == asked:
+            world.run(minutes=1)
+        world.run(minutes=10)
+        asked = vast.calls[CloudVerb.OFFERS]
         create(world, GPU_REQUEST, "train", "default", spec={"gpuType": "H200", "nodeClassRef": {"name": "rented"}})
         world.run(seconds=10)
         assert vast.calls[CloudVerb.OFFERS] - asked == 1, "at once: it was asked long ago"

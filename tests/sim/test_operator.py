@@ -98,8 +98,8 @@ def test_two_replicas_with_any_faults_come_to_the_right_conditions(seed):
         for number in range(5):
             a_pool(world, f"pool-{number}", "cheap")
         a_pool(world, "waits", "rented")
-        world.process("one", operator_main())
-        world.process("two", operator_main())
+        world.process("one", operator_main(shipped=True))
+        world.process("two", operator_main(shipped=True))
         world.run(hours=1)
         a_secret(world, "tgp-operator-secret", LAMBDA_LABS_API_KEY="x")
         world.run(hours=1)

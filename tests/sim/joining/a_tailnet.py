@@ -9,17 +9,14 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from tests.sim.an_operator import NAMESPACE_NAME, a_class, a_secret, dial_of
+from tests.sim.an_operator import NAMESPACE_NAME, a_class, a_secret, operator_main
 from tests.sim.lifecycle.a_world import SimEnv, keys_of, sim_env
 from tgp.adapters.image_factory.wire import DEFAULT_URL as FACTORY
 from tgp.adapters.mesh.tailscale.server_flavour import TAILSCALE_API
 from tgp.api.resource import CONFIG_MAP, SECRET
 from tgp.app.demo.fixtures import join_secret, resource_of
-from tgp.app.deps import Environment
-from tgp.app.operator import Operator
 from tgp.app.settings import Settings
 from tgp.core.model.join_record import JOIN_RECORDS, JoinRecord, read_line
-from tgp.ports.leadership import LeadershipLost
 from tgp.sim.checkers.joining import (
     JoinSecrets,
     NothingShared,
@@ -33,8 +30,8 @@ from tgp.sim.checkers.joining import (
 from tgp.sim.factory.simulator import FactorySimulator
 from tgp.sim.mesh.tailnet import Tailnet
 from tgp.sim.mesh.v2 import TailscaleSimulator
-from tgp.sim.process import Host, Process
-from tgp.sim.world import KUBERNETES, World
+from tgp.sim.process import Process
+from tgp.sim.world import World
 
 RBAC = Path(__file__).parents[3] / "deploy" / "rbac" / "operator.yaml"
 TAG = "tag:tgp-gpu"
@@ -75,26 +72,9 @@ class Joining(SimEnv):
         return self.replica
 
 
-def talos_operator(settings: Settings | None = None):
-    """The `main` of a simulated process that runs the operator as it is shipped."""
-
-    async def main(host: Host) -> None:
-        environment = Environment(
-            http=host.http(KUBERNETES),
-            clock=host.clock,
-            entropy=host.entropy,
-            host=host.name,
-            namespace=NAMESPACE_NAME,
-            compute=host.compute,
-            dial=dial_of(host),
-            resolver=host.process.doors.resolver,
-        )
-        try:
-            await Operator(settings or Settings(), environment).run()
-        except LeadershipLost:
-            await host.exit()
-
-    return main
+def talos_operator(settings: Settings | None = None, *, shipped: bool = False):
+    """The `main` of a simulated process whose machines boot Talos."""
+    return operator_main(settings, shipped=shipped, boot=None)
 
 
 @contextmanager

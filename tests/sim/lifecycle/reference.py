@@ -11,7 +11,6 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import Any, Protocol
 
 import msgspec
@@ -33,7 +32,6 @@ from tgp.sim.faults import NONE, Faults
 from tgp.sim.node_bootstrap import KubeletTimes, NodeFault
 from tgp.sim.plans import Effect, FaultPlan
 
-BRISK = Settings(retry_period=timedelta(seconds=4))  # the shipped Lease, renewed half as often: half of the writes
 QUICK = KubeletTimes(registers=(5.0, 15.0), ready=(2.0, 5.0), gpus=(2.0, 8.0))
 CALM_WITHIN = 240.0  # minutes of time without faults, until nothing happens any more
 STILL = 13.0  # minutes without a change: longer than a class waits with its prices, an offer on its first bench
@@ -92,19 +90,18 @@ def run_workload(
     *,
     workload: "Workload | None" = None,
     rates: FaultRates = FaultRates(),  # noqa: B008 - frozen
-    settings: Settings | None = None,  # None: as shipped in a run with faults, brisk otherwise
+    settings: Settings | None = None,
     restarts: bool = False,  # before the quiet hour, so that no process remembers the earlier failures
     quiet: float | Callable[[FaultPlan | None], float] = 60.0,  # minutes
     invariants: tuple[Any, ...] = INVARIANTS,
     forks: Forks | None = None,  # tries plans from the moment each strikes, instead of `plan`
     environments: Callable[..., Any] = sim_env,  # where it runs
-    replica: Callable[[Settings], Any] = operator_main,
+    replica: Callable[..., Any] = operator_main,
 ) -> Outcome:
     """Safety, then liveness, then quiet. Raises what an invariant has to say, with the seed and the plan."""
     chosen = workload or Crowd(seed)
     try:
         with environments(seed, kubelets=QUICK, invariants=(), faults=faults, plan=plan) as env:
-            said = settings or (Settings() if faults != NONE else BRISK)
             if forks is not None:
                 forks.install(env.world.network)
             length = quiet if callable(quiet) else lambda _plan: quiet
@@ -112,11 +109,10 @@ def run_workload(
                 env,
                 chosen,
                 rates,
-                said,
                 invariants,
                 restarts=restarts,
                 quiet=lambda: length(forks.plan if forks is not None else plan),
-                replica=replica,
+                main=replica(settings, shipped=faults != NONE),
             )
     except BaseException as error:
         struck = forks.plan if forks is not None else plan
@@ -128,12 +124,11 @@ def _run(
     env: SimEnv,
     workload: Workload,
     rates: FaultRates,
-    settings: Settings,
     invariants: tuple[Any, ...],
     *,
     restarts: bool,
     quiet: Callable[[], float],
-    replica: Callable[[Settings], Any],
+    main: Any,
 ) -> Outcome:
     world = env.world
     checkers = {type(checker): checker for checker in (env.recorder.add(kind(env.recorder)) for kind in invariants)}
@@ -142,7 +137,7 @@ def _run(
     env.node_bootstrap.node_faults.chances.update(rates.node_faults)
     workload.begin(env)
     for number in range(workload.replicas):
-        world.process(f"tgp-{number}", replica(settings))
+        world.process(f"tgp-{number}", main)
     world.run(minutes=1)
     workload.play(env)
     without_faults(env)

@@ -7,7 +7,7 @@ import pytest
 from tests.amounts import amount
 from tests.sim.an_operator import NAMESPACE_NAME, a_class, operator_main
 from tests.sim.lifecycle.a_world import SimEnv, sim_env
-from tests.sim.lifecycle.reference import BRISK, CLASS, QUICK
+from tests.sim.lifecycle.reference import CLASS, QUICK
 from tgp.api.resource import CUSTOM_RESOURCE_DEFINITION, GPU_NODE_CLASS, GPU_REQUEST, NAMESPACE, SECRET
 from tgp.app.settings import Settings
 from tgp.core.model.attempts import FINALIZER, UID_ANNOTATION
@@ -24,7 +24,7 @@ QUIET_MINUTES = amount(10, 30)
 ASLEEP_HOURS = amount(1, 3)
 
 
-def begin(env: SimEnv, *, replicas: int = 1, settings: Settings = BRISK, **spec) -> None:
+def begin(env: SimEnv, *, replicas: int = 1, settings: Settings | None = None, **spec) -> None:
     a_class(env.world, CLASS, **spec)
     for number in range(replicas):
         env.world.process(f"tgp-{number}", operator_main(settings))
@@ -415,7 +415,7 @@ def test_no_machine_is_idle_by_an_old_view():
 @pytest.mark.parametrize("limits", [{"maxNodes": 3}, {"maxHourlyCost": "1.50"}], ids=str)
 def test_sixty_four_requests_at_once_stay_within_the_limits_across_a_hand_over(limits):
     with sim_env(f"crowd-{limits}", kubelets=QUICK) as env:
-        settings = Settings(workers=64, retry_period=timedelta(seconds=4))
+        settings = Settings(workers=64)
         begin(env, replicas=2, settings=settings, limits=limits)
         for number in range(64):
             env.wants(f"r{number}", idleTimeout="Never")

@@ -7,7 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 from tests.amounts import amount
 from tests.sim.an_operator import a_class, operator_main
 from tests.sim.lifecycle.a_world import sim_env
-from tests.sim.lifecycle.reference import BRISK, CLASS, QUICK, without_faults
+from tests.sim.lifecycle.reference import CLASS, QUICK, without_faults
 from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST
 from tgp.core.model.token import plain_uid
 from tgp.sim.checkers.objects import loose_ends
@@ -51,7 +51,7 @@ class Requests(RuleBasedStateMachine):
         self.env = self._open.__enter__()
         a_class(self.env.world, CLASS, limits={"maxNodes": 2})
         for number in range(2):
-            self.env.world.process(f"tgp-{number}", operator_main(BRISK))
+            self.env.world.process(f"tgp-{number}", operator_main())
         self.env.world.run(seconds=20)
 
     # -- users --------------------------------------------------------------------------------------------------------

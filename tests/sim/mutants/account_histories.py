@@ -70,7 +70,7 @@ def another_accounts_key(seed: str) -> None:
 
 def begin_with(env: SimEnv, name: str, **spec: object) -> None:
     a_class(env.world, name, **spec)
-    env.world.process("tgp-0", operator_main())
+    env.world.process("tgp-0", operator_main(shipped=True))
     env.world.run(minutes=2)
 
 

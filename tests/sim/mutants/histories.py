@@ -57,7 +57,7 @@ def begin(env: SimEnv, replicas: int = 1, **spec: Any) -> None:
     """A class and an operator or two, settled."""
     a_class(env.world, "rented", **spec)
     for number in range(replicas):
-        env.world.process(f"tgp-{number}", operator_main())
+        env.world.process(f"tgp-{number}", operator_main(shipped=True))
     env.world.run(minutes=1)
 
 
@@ -154,7 +154,7 @@ def _number_of_the_end(seed: str) -> int:
 
 def _whole_life_under_two(env: SimEnv) -> None:
     begin(env, replicas=1)
-    env.world.process("tgp-1", operator_main())
+    env.world.process("tgp-1", operator_main(shipped=True))
     env.wants()
     env.until(is_ready(env), minutes=20)
     env.drops()
@@ -177,7 +177,7 @@ def cut_off_while_it_orders(seed: str) -> None:
     """
     with sim_env(seed, kubelets=QUICK) as env:
         begin(env)
-        env.world.process("tgp-1", operator_main())
+        env.world.process("tgp-1", operator_main(shipped=True))
         env.wants("older", idleTimeout="Never")
         env.until(is_ready(env, "older"), minutes=20)
         slow_orders(env, at_one=lambda: env.world.network.partition("tgp-0", KUBERNETES))
@@ -778,7 +778,7 @@ def no_request_shown(seed: str) -> None:
 
     with patch.object(Store, "replace", replace_all), sim_env(seed, kubelets=QUICK) as env:
         a_class(env.world, "rented")
-        operator = env.world.process("tgp-0", operator_main())
+        operator = env.world.process("tgp-0", operator_main(shipped=True))
         env.world.run(minutes=1)
         env.wants(idleTimeout="Never")
         env.until(is_ready(env), minutes=20)

@@ -24,7 +24,7 @@ COPIES = 3  # requests that a host sends with a token it has read, at once
 
 def begin(env: Joining, **spec: Any) -> None:
     a_tailnet_class(env, **spec)
-    env.world.process("tgp-0", talos_operator())
+    env.world.process("tgp-0", talos_operator(shipped=True))
     env.world.run(minutes=1)
 
 

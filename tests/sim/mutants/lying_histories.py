@@ -17,7 +17,7 @@ FULL = {"maxNodes": 4, "maxHourlyCost": "3.20"}
 def begin(env: SimEnv, *names: str, **spec: object) -> list[SimulatedMachine]:
     """A class, an operator, and requests whose machines are replaced when they are lost. They serve."""
     a_class(env.world, "rented", **spec)
-    env.world.process("tgp-0", operator_main())
+    env.world.process("tgp-0", operator_main(shipped=True))
     env.world.run(minutes=1)
     for name in names:
         env.wants(name, restartPolicy="OnLoss", idleTimeout="Never")
