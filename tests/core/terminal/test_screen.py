@@ -77,7 +77,7 @@ def test_the_screen_says_what_there_is_and_what_to_do_next():
     assert "operator leads   reconciles 7" in text
     assert "pods: 3 running" in text
     assert "■□ 1/2" in text
-    assert lines[-1].startswith(" Ctrl-C ends   next: kubectl describe gpunodepool training -n ml")
+    assert lines[-1].startswith(" next: kubectl describe gpunodepool training -n ml")
 
 
 def test_what_an_object_costs_stands_beside_it_and_the_sum_on_top():
@@ -122,7 +122,7 @@ def test_nothing_ever_scrolls(*, width, height, counts, held, scenario_lines, gl
     assert len(lines) <= height
     assert any("PAUSED" in line for line in lines) == bool(held)
     assert max(len(line) for line in lines) <= width
-    assert lines[-1].lstrip().startswith(("next:", "Ctrl-C ends", "q ends"))
+    assert lines[-1].lstrip().startswith("next:")
 
 
 @given(height=st.integers(SMALLEST, 200), objects=st.integers(0, 90), events=st.integers(0, 200))
@@ -245,5 +245,5 @@ def test_the_objects_scroll_and_stop_at_the_end():
 
 
 def test_without_keys_only_ctrl_c_is_promised():
-    assert plain(a_snapshot())[-1].startswith(" Ctrl-C ends ")
-    assert plain(a_snapshot(), glance=Glance())[-1].startswith(" q ends, ? shows keys ")
+    assert plain(a_snapshot())[-1].endswith("Ctrl-C ends")
+    assert plain(a_snapshot(), glance=Glance())[-1].endswith("q ends, ? shows keys")

@@ -14,6 +14,7 @@ from tgp.core.model.facts import (
     JoinDenied,
     MachineFact,
     PlanMade,
+    PodNominated,
     ScaleUpNotTriggered,
     ScaleUpTriggered,
 )
@@ -24,7 +25,7 @@ KEPT = 200  # lines; more than any screen shows
 # Not worth a line: a write that conflicted with another client and is repeated; plans, of which the last is shown.
 ROUTINE = frozenset({"reconcile deferred", PlanMade.__name__})
 JOINS = (JoinApproved, JoinDenied, JoinApprovedByOthers)
-PURCHASES = (ScaleUpTriggered, ScaleUpNotTriggered)
+PURCHASES = (ScaleUpTriggered, ScaleUpNotTriggered, PodNominated)
 SHOWN_AS_EVENTS = frozenset(fact.__name__ for fact in (*get_args(MachineFact), *JOINS, *PURCHASES))
 RESOURCES = {
     "gpunodeclass": "GPUNodeClass",

@@ -74,7 +74,7 @@ def _footer(snapshot: Snapshot, glance: Glance | None) -> Text:
             (" next: ", "dim"), ("filter objects by /", ""), (f"{glance.filter}_", "bold"), ("   Enter, Esc", "dim")
         )
     ends = "Ctrl-C ends" if glance is None else "q ends, ? shows keys"
-    return _line((f" {ends}", "dim"), ("   next: ", "dim"), (snapshot.hint, "bold"))
+    return _line((" next: ", "dim"), (snapshot.hint, "bold"), (f"   {ends}", "dim"))
 
 
 def _help(rows: Rows) -> list[RenderableType]:
@@ -188,7 +188,8 @@ def _waiting(snapshot: Snapshot, rows: Rows) -> list[RenderableType]:
         shade = "dim" if first.ordered else "yellow"
         lines.append(_line((f"  {who} ", ""), (age(snapshot.now - first.since), "bold"), (f"  {why}", shade)))
     if hidden := sum(map(len, groups[rows.waiting :])):
-        heading.append(f"; {hidden} {'more pods' if rows.waiting else 'pods'} wait", style="yellow")
+        further = "more " if rows.waiting else ""
+        heading.append(f"; {hidden} {further}{'pod waits' if hidden == 1 else 'pods wait'}", style="yellow")
     return list(lines)
 
 
