@@ -177,13 +177,12 @@ class PoolPlanner:
     async def reconcile(self, _key: ObjectKey) -> datetime | None:
         now, tick = self._clock.now(), self._clock.boottime()
         await self._settle_expected(tick)
-        waiting = {uid_text(pod.uid): pod for pod in self._views.pods.by_index(WAITING_PODS, YES)}
         waited, self._waiting = self._waiting, self._anything_waits()
         if not self._waiting:
             if waited:
                 self._journal.note(NoPodWaits())
             self._batch.close()
-            self._machines.forget_served(waiting, now)
+            self._machines.forget_served({}, now)
             self._memory.forget_pods({})
             self._memory.given_up = {}
             self._nothing_waits(now)
@@ -195,10 +194,12 @@ class PoolPlanner:
         self._memory.types.restore((await self._shapes.entries()).values())
         await self._restore_spot_uses(now)
         self._machines.restore((await self._unusable.entries()).values(), now)
+        waiting = self._waiting_pods()
         just_ready = self._machines.look(waiting, now)
         self._machines.forget_served(waiting, now)
         if not self._policy.observing:
             await self._machines.keep(self._unusable)
+        waiting = self._waiting_pods()  # as they are now: a nomination that was removed meanwhile is written again
         seen = self._gather(waiting, now)
         self._removed = False
         nominated = await self._nominator.nominate(waiting.values(), seen.machines, self._node_names())
@@ -225,10 +226,13 @@ class PoolPlanner:
             return next_round
         self._removed, self._renominated_at = False, tick
         machines = self._observer.observe(now).machines
-        pods = self._views.pods.by_index(WAITING_PODS, YES)
-        done = await self._nominator.nominate(pods, machines, self._node_names())
+        done = await self._nominator.nominate(self._waiting_pods().values(), machines, self._node_names())
         self._removed = self._removed or not done
         return tick + NOMINATIONS_EVERY if self._removed else float("inf")
+
+    def _waiting_pods(self) -> dict[str, Pod]:
+        """By uid."""
+        return {uid_text(pod.uid): pod for pod in self._views.pods.by_index(WAITING_PODS, YES)}
 
     def _node_names(self) -> set[str]:
         return {node.name for node in self._views.nodes.values()}
