@@ -167,7 +167,7 @@ def test_hours_pass_without_an_error_and_without_a_failed_reconcile():
     owned = {machine.name for machine in MACHINES}
     assert owned <= {machine.name for machine in last.machines}
     assert any(machine.name.startswith("jobs-") for machine in last.machines), "the pool serves the morning's jobs"
-    assert bad.hint == "kubectl describe gpurequest fine-tune -n research", "what waits comes first"
+    assert bad.hint == "kubectl describe gpunodepool training -n ml", "the first problem of the table"
 
 
 def test_equal_worlds_give_equal_scenes():
