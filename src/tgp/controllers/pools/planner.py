@@ -429,6 +429,7 @@ class PoolPlanner:
             for order in plan.orders:
                 for each in anchored((order,), self._taken()):
                     if await self.create(each, seen, now):
+                        self._memory.ordered_for(f"{POOL_SAID}{pool.uid_text}")
                         created.append(each)
         return created
 
