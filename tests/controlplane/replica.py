@@ -39,6 +39,7 @@ SHORT: Mapping[str, float] = {
     "tgp.controllers.requests.observe:NEVER_LISTED_FOR": 30,
     "tgp.controllers.joining.reconciler:SWEEP_EVERY": 6,
     "tgp.core.disruption.causes:SCHEDULED_WITHIN": 3,
+    "tgp.controllers.disruption.reconciler:BELIEVED_AFTER": 3,
 }
 POWER_ADDRESS = ip_address("10.77.0.2")  # private: where the machines of a household live
 

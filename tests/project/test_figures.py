@@ -25,6 +25,7 @@ from tgp.app import operator
 from tgp.app.commands import demo
 from tgp.app.settings import Settings
 from tgp.controllers.budgets import legacy_budgets
+from tgp.controllers.disruption.reconciler import BELIEVED_AFTER
 from tgp.controllers.instances import accounts, consistency, leftover_nodes, orphan_collector
 from tgp.controllers.market import reconciler as market
 from tgp.controllers.requests import launch, observe
@@ -145,6 +146,7 @@ FIGURES = (
     Figure(POOLS, "a newer machine differs by more than {}", machine_types.NOISE),
     Figure(POOLS, "by more than {} in the time to boot", machine_types.BOOT_NOISE),
     Figure(DISRUPTION, "purchases are paused, or after {}: replacements", moves.MOVE_AT_MOST),
+    Figure(DISRUPTION, "nothing is disrupted for {}; then", BELIEVED_AFTER),
     Figure(DISRUPTION, "The next try is after {}, and", moves.RETRIES[0]),
     Figure(DISRUPTION, "the pause doubles, to {} at most", moves.RETRIES[-1]),
     Figure(POOLS, "Failed requests stay for {}", upkeep.FAILED_KEPT),

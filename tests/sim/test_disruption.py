@@ -8,7 +8,7 @@ from tests.sim.cluster.manifests import a_set, a_template
 from tests.sim.lifecycle.a_world import SimEnv, sim_env
 from tests.sim.with_pools import TOLERATES, asks, begin, events_of, pool_of, requests
 from tgp.adapters.kube.store import Store
-from tgp.api.resource import DEPLOYMENT, GPU_NODE_POOL, GPU_REQUEST, NODE, POD, POD_DISRUPTION_BUDGET
+from tgp.api.resource import DAEMON_SET, DEPLOYMENT, GPU_NODE_POOL, GPU_REQUEST, NODE, POD, POD_DISRUPTION_BUDGET
 from tgp.sim.node_bootstrap import NodeFault
 
 
@@ -338,6 +338,18 @@ def test_a_new_leader_that_is_shown_no_pod_at_all_disrupts_nothing(blind, consol
         blind.clear()
         env.world.processes["operator-0"].crash(restart_after=5.0)
         Watched(env).until(lambda: name not in names(env) and running(env) == 1)
+
+
+def test_a_machine_goes_although_it_ran_the_last_pod_of_the_cluster():
+    with sim_env("last") as env:
+        name = one_machine(env, disruption={"consolidateAfter": "1m"})
+        api = env.world.api.local_api
+        for kind in (DAEMON_SET, DEPLOYMENT):
+            for each in list(api.objects(kind)):
+                api.delete(kind, each["metadata"]["namespace"], each["metadata"]["name"])
+        Watched(env).until(lambda: not list(api.objects(POD)), minutes=10)
+
+        Watched(env).until(lambda: name not in names(env), minutes=90)
 
 
 def test_a_budget_opens_at_its_edge_though_nothing_else_changes():

@@ -65,8 +65,9 @@ from tgp.ports.reconciler import SOON
 
 REFRESHED_WITHIN = 20.0  # seconds; a slower API server is asked in a later reconcile
 LEAST_PAUSE = 1.0  # seconds between two looks at a pool
-# Every cluster has pods, those of its own components at least: a view without any shows nothing.
-BLIND_FOR = timedelta(minutes=1)
+# Nearly every cluster has pods, those of its own components at least: a view without any may show nothing.
+BLIND_FOR = timedelta(minutes=1)  # until it is looked at again
+BELIEVED_AFTER = timedelta(hours=1)  # without any pod: machines that no pod uses are not paid for ever
 MOST_TOLD = 10_000  # annotations
 # Reasons of Events
 LAUNCHING, WAITING = "DisruptionLaunching", "DisruptionWaitingReadiness"
@@ -98,6 +99,7 @@ class DisruptionReconciler:
         self._journal = journal
         self._clock = clock
         self._looked: dict[ObjectKey, float] = {}  # Clock.boottime of the last look at a pool
+        self._none_since: float | None = None  # Clock.boottime since when no pod is shown
         self._counted: dict[ObjectKey, int] = {}  # nodes of a pool that were last said to be disturbed
         self._told: dict[tuple[str, str], None] = {}  # (uid, text) of annotations that were said to be ignored
 
@@ -142,8 +144,8 @@ class DisruptionReconciler:
             if self._counted.pop(key, 0):
                 self._journal.note(NodesDisturbed(key, 0))
             return None
-        if not len(self._views.pods):
-            return self._clock.now() + BLIND_FOR
+        if not self._pods_shown():
+            return self._clock.now() + min(BLIND_FOR, BELIEVED_AFTER)
         tick = self._clock.boottime()
         if (wait := self._looked.get(key, float("-inf")) + LEAST_PAUSE - tick) > 0:
             return self._clock.now() + timedelta(seconds=wait)
@@ -156,6 +158,15 @@ class DisruptionReconciler:
                 await self._act(step, look)
         await self._delete_all(pool, [step for step in steps if isinstance(step, Delete)])
         return self._clock.now() + SOON if steps else look_again_at(look.seen)
+
+    def _pods_shown(self) -> bool:
+        """Whether the view of pods can be relied on: it has some, or has had none for long."""
+        tick = self._clock.boottime()
+        if len(self._views.pods):
+            self._none_since = None
+            return True
+        self._none_since = tick if self._none_since is None else self._none_since
+        return tick - self._none_since >= BELIEVED_AFTER.total_seconds()
 
     async def _look(self, pool: KubeObject[GPUNodePool]) -> PlannedLook:
         return await self._observer.look(pool, self._clock.now().replace(microsecond=0))
@@ -283,7 +294,7 @@ class DisruptionReconciler:
             return
         await self._refresh_pods()
         fresh = self._views.pools.get(pool.key)
-        if fresh is None or fresh.uid != pool.uid or fresh.value is None or not len(self._views.pods):
+        if fresh is None or fresh.uid != pool.uid or fresh.value is None or not self._pods_shown():
             return
         look = await self._look(fresh)
         before = {step.machine.record.key: step.machine.record.resource_version for step in steps}
