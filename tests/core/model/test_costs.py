@@ -117,6 +117,8 @@ def test_the_entry_of_a_machine_says_whose_it_was_and_what_it_cost():
         "from": "2026-11-16T12:00:00Z",
         "to": "2026-11-16T13:00:00Z",
         "microusd": 400_000,
+        "spot": False,
+        "lost": False,
     }
 
 

@@ -184,9 +184,10 @@ def test_pools_of_one_class_with_opposite_ceilings_keep_their_own() -> None:
     low, high = a_pool("low", node_class=shared, maxHourlyPrice="0.5"), a_pool("high", node_class=shared)
     answer = planned(a_world(pods(2), MARKET, low, high))
     assert {order.pool.name for order in answer.orders} == {"high"}
-    (first, second) = planned(a_world(pods(1, gpus=2), MARKET, low, high)).unserved[0].reasons
-    assert "too expensive" in first.message
-    assert "too small" in second.message
+    reasons = planned(a_world(pods(1, gpus=2), MARKET, low, high)).unserved[0].reasons
+    said = {each.pool.name: each.message for each in reasons}
+    assert "too expensive" in said["low"]
+    assert "too small" in said["high"]
 
 
 def test_offers_without_a_place_serve_pods_that_ask_for_none() -> None:
