@@ -19,6 +19,7 @@ cgiMx0c3
 """
 SIGNER = "kubernetes.io/kube-apiserver-client-kubelet"
 TOKEN_GROUP = "system:bootstrappers:tgp"  # a group's name
+NODE, APPROVER = "system:bootstrap:abcdef", "system:bootstrap:ghijkl"
 
 
 def _request(api: Api, name: str = "csr", **spec: Any) -> Json:
@@ -51,16 +52,16 @@ async def a_request_says_who_made_it(api: Api) -> None:
 @case(Area.CERTIFICATE)
 async def a_request_of_another_is_recorded_as_theirs(api: Api) -> None:
     role: Json = {"rules": [{"apiGroups": ["certificates.k8s.io"], "resources": ["*"], "verbs": ["create", "get"]}]}
-    await _grant(api, role)
-    node = api.acting_as("system:bootstrap:abcdef", TOKEN_GROUP)
+    await _grant(api, NODE, role)
+    node = api.acting_as(NODE, TOKEN_GROUP)
     made = await node.create(REQUEST, _request(api))
     assert made.status == 201
-    assert made["spec.username"] == "system:bootstrap:abcdef"
+    assert made["spec.username"] == NODE
     assert TOKEN_GROUP in made["spec.groups"]
 
 
-async def _grant(api: Api, role: Json) -> None:
-    """Let the bootstrap user of this case do what `role` says, everywhere."""
+async def _grant(api: Api, user: str, role: Json) -> None:
+    """Let a user, whom no other case grants anything, do what `role` says, everywhere."""
     path = "/apis/rbac.authorization.k8s.io/v1"
     kind = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": api.namespace}}
     await api.quiet.call("POST", f"{path}/clusterroles", {**kind, "kind": "ClusterRole", **role})
@@ -68,12 +69,12 @@ async def _grant(api: Api, role: Json) -> None:
         **kind,
         "kind": "ClusterRoleBinding",
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": api.namespace},
-        "subjects": [{"kind": "User", "name": "system:bootstrap:abcdef", "apiGroup": "rbac.authorization.k8s.io"}],
+        "subjects": [{"kind": "User", "name": user, "apiGroup": "rbac.authorization.k8s.io"}],
     }
     await api.quiet.call("POST", f"{path}/clusterrolebindings", binding)
 
     async def allowed(_: Api) -> bool:
-        node = api.quiet.acting_as("system:bootstrap:abcdef", TOKEN_GROUP)
+        node = api.quiet.acting_as(user, TOKEN_GROUP)
         return (await node.get(REQUEST, "nobody")).status == 404
 
     await api.eventually(allowed)
@@ -93,8 +94,8 @@ async def an_answer_needs_leave_from_the_signer_too(api: Api) -> None:
             "verbs": ["approve"],
         },
     ]
-    await _grant(api, {"rules": both})
-    client = api.acting_as("system:bootstrap:abcdef", TOKEN_GROUP)
+    await _grant(api, APPROVER, {"rules": both})
+    client = api.acting_as(APPROVER, TOKEN_GROUP)
     for name, signer, allowed in (
         ("a", SIGNER, True),
         ("b", "kubernetes.io/kube-apiserver-client", False),
