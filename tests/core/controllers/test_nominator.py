@@ -137,3 +137,12 @@ async def test_a_nomination_of_ours_is_taken_back_when_its_node_is_gone():
     assert taken_back["key"] == "picky"
     assert (taken_back["seen"], taken_back["status"]) == ({"nominatedNodeName": node_of(EXPENSIVE)}, {})
     assert len(world.facts) == 1
+
+
+def test_a_machine_is_not_kept_for_a_pod_that_waits_no_longer():
+    memory = PoolMemory(placed={"uid-any": "node-1", "uid-picky": "node-2"})
+
+    memory.forget_pods({"uid-any": ANY})
+    assert memory.placed == {"uid-any": "node-1"}
+    memory.forget_pods({})
+    assert memory.placed == {}

@@ -113,6 +113,8 @@ class PoolMemory:
         self.said.pop(uid, None)
 
     def forget_pods(self, waiting: Mapping[str, object]) -> None:
+        """Of pods that wait no longer: a machine that had room for one is not kept for it."""
+        self.placed = {uid: name for uid, name in self.placed.items() if uid in waiting}
         self.said = {uid: said for uid, said in self.said.items() if uid in waiting or uid.startswith(POOL_SAID)}
         self.ignored = {pair for pair in self.ignored if pair[0] in waiting}
         self.nominated = {pair: written for pair, written in self.nominated.items() if pair[0] in waiting}
