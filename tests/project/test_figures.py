@@ -146,7 +146,7 @@ FIGURES = (
     Figure(POOLS, "a newer machine differs by more than {}", machine_types.NOISE),
     Figure(POOLS, "by more than {} in the time to boot", machine_types.BOOT_NOISE),
     Figure(DISRUPTION, "purchases are paused, or after {}: replacements", moves.MOVE_AT_MOST),
-    Figure(DISRUPTION, "nothing is disrupted for {}; then", BELIEVED_AFTER),
+    Figure(DISRUPTION, "nothing is disrupted for {}; after that", BELIEVED_AFTER),
     Figure(DISRUPTION, "The next try is after {}, and", moves.RETRIES[0]),
     Figure(DISRUPTION, "the pause doubles, to {} at most", moves.RETRIES[-1]),
     Figure(POOLS, "Failed requests stay for {}", upkeep.FAILED_KEPT),

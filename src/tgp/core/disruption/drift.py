@@ -19,7 +19,7 @@ from tgp.core.pools.nodepool import value_check
 from tgp.core.pools.requirements import Malformed, together
 
 STAMP = "tgp.io/drift-hash"  # annotation of a pool's request
-VERSION = "1"  # of the hash: another version is stamped anew, and drifts nothing
+VERSION = "1"  # of the hash: requests with another version get the new hash, and nothing drifts
 DIGITS = 16
 OF_TALOS = (
     "image",
