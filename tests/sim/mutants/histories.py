@@ -49,7 +49,7 @@ from tgp.sim.world import KUBERNETES
 PROMISE_BROKEN = 1
 BUSY_FOR_AN_ORDER = 29.5  # seconds that a slow provider takes over an order: just within a client's patience
 LATE = (9.0, 9.9)  # seconds until a launch is listed: just within what this provider is known for
-ONE_ORDER_AT_A_TIME = replace(FACTS, rates={"launch": Rate(calls=1, per=timedelta(seconds=12))})
+ONE_ORDER_AT_A_TIME = replace(FACTS, rates={"launch": Rate(calls=1, per=timedelta(seconds=4))})
 OTHER = "feedfacefeedfacefeedfacefeedface"  # an unused uid
 
 

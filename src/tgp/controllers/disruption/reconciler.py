@@ -64,7 +64,8 @@ from tgp.ports.journal import Journal
 from tgp.ports.reconciler import SOON
 
 REFRESHED_WITHIN = 20.0  # seconds; a slower API server is asked in a later reconcile
-LEAST_PAUSE = 1.0  # seconds between two looks at a pool
+LEAST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds between two looks at a pool
+PAUSE_BY_LOOK = 10.0  # times the time that the last look took, within these: other work needs the event loop, too
 # Nearly every cluster has pods, those of its own components at least: a view without any may show nothing.
 BLIND_FOR = timedelta(minutes=1)  # until it is looked at again
 BELIEVED_AFTER = timedelta(hours=1)  # without any pod: machines that no pod uses are not paid for ever
@@ -98,7 +99,7 @@ class DisruptionReconciler:
         self._cluster = cluster
         self._journal = journal
         self._clock = clock
-        self._looked: dict[ObjectKey, float] = {}  # Clock.boottime of the last look at a pool
+        self._not_before: dict[ObjectKey, float] = {}  # Clock.boottime of the next look at a pool
         self._none_since: float | None = None  # Clock.boottime since when no pod is shown
         self._counted: dict[ObjectKey, int] = {}  # nodes of a pool that were last said to be disturbed
         self._told: dict[tuple[str, str], None] = {}  # (uid, text) of annotations that were said to be ignored
@@ -140,19 +141,21 @@ class DisruptionReconciler:
     async def reconcile(self, key: ObjectKey) -> datetime | None:
         pool = self._views.pools.get(key)
         if pool is None or pool.deleting or pool.value is None:
-            self._looked.pop(key, None)
+            self._not_before.pop(key, None)
             if self._counted.pop(key, 0):
                 self._journal.note(NodesDisturbed(key, 0))
             return None
         if not self._pods_shown():
             return self._clock.now() + min(BLIND_FOR, BELIEVED_AFTER)
         tick = self._clock.boottime()
-        if (wait := self._looked.get(key, float("-inf")) + LEAST_PAUSE - tick) > 0:
+        if (wait := self._not_before.get(key, tick) - tick) > 0:
             return self._clock.now() + timedelta(seconds=wait)
-        self._looked[key] = tick
+        self._not_before[key] = tick + LEAST_PAUSE
         look = await self._look(pool)
         self._note(look.seen)
         steps = next_moves(look.seen)
+        pause = min(PAUSE_BY_LOOK * (self._clock.boottime() - tick), LONGEST_PAUSE)
+        self._not_before[key] = tick + max(LEAST_PAUSE, pause)
         for step in steps:
             if not isinstance(step, Delete):
                 await self._act(step, look)

@@ -72,6 +72,7 @@ from tgp.ports.journal import Journal
 PLAN_KEY = ObjectKey("", "plan")  # there is one plan for all pools
 POOL_FINALIZER = "tgp.io/machines"
 LEAST_PAUSE = 1.0  # seconds between two plans
+PAUSE_BY_LOOK = 10.0  # times the time that the last look at the world took: other work needs the event loop, too
 NOMINATED_AGAIN_AFTER = 2.0  # seconds, where a nomination could not be written
 NOMINATIONS_EVERY = 0.2  # seconds at least between two rounds of nominations that the scheduler removed
 CREATED_AT_ONCE = 8  # requests of one plan
@@ -88,7 +89,7 @@ class Batch:
         self._idle, self._most = idle.total_seconds(), most.total_seconds()
         self._first: float | None = None  # None: no batch is open
         self._last = 0.0
-        self._planned = float("-inf")
+        self._not_before = float("-inf")
 
     def add(self, now: float) -> None:
         self._first = now if self._first is None else self._first
@@ -98,12 +99,14 @@ class Batch:
         if self._first is None:
             self.add(now)
         assert self._first is not None, "a batch is open"
-        return max(min(self._last + self._idle, self._first + self._most), self._planned + LEAST_PAUSE)
+        return max(min(self._last + self._idle, self._first + self._most), self._not_before)
 
-    def close(self, now: float | None = None) -> None:
-        """`now`: a plan was made; None: there is nothing to plan."""
+    def close(self) -> None:
         self._first = None
-        self._planned = self._planned if now is None else now
+
+    def pause(self, began: float, took: float) -> None:
+        """The world was looked at, for `took` seconds."""
+        self._not_before = began + max(LEAST_PAUSE, PAUSE_BY_LOOK * took)
 
 
 class PoolPlanner:
@@ -190,7 +193,8 @@ class PoolPlanner:
         due = self._batch.due(tick)
         if tick < due:
             return now + timedelta(seconds=min(due, await self._nominate_again(now, tick)) - tick)
-        self._batch.close(tick)
+        self._batch.close()
+        self._batch.pause(tick, 0.0)
         self._memory.types.restore((await self._shapes.entries()).values())
         await self._restore_spot_uses(now)
         self._machines.restore((await self._unusable.entries()).values(), now)
@@ -200,7 +204,9 @@ class PoolPlanner:
         if not self._policy.observing:
             await self._machines.keep(self._unusable)
         waiting = self._waiting_pods()  # as they are now: a nomination that was removed meanwhile is written again
+        began = self._clock.boottime()
         seen = self._gather(waiting, now)
+        self._batch.pause(tick, self._clock.boottime() - began)
         self._removed = False
         nominated = await self._nominator.nominate(waiting.values(), seen.machines, self._node_names())
         if filled := await self._fill_replicas(seen, now):

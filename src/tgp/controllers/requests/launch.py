@@ -27,6 +27,7 @@ from tgp.core.model.cloud_errors import (
     CloudError,
     KeyRefused,
     NotConfirmed,
+    OrderQueued,
     OrderRefused,
     OutcomeUnknown,
     SoldOut,
@@ -54,6 +55,7 @@ from tgp.ports.reconciler import SOON
 BUSY_PAUSE, BUSY_LONGEST = timedelta(seconds=20), timedelta(minutes=5)  # where a provider names none, or a long one
 LOOK_GOOD_FOR = 5.0  # seconds after the oldest read: within them the order is sent, or it is prepared again
 REWRITES_MAX = 8  # of an id that must not be lost, while other clients write the same request
+QUEUED_LONGEST = timedelta(minutes=10)  # behind other orders of its account; then it is prepared again
 BUSY_MAX = 3  # pauses before one order; then the next offer is tried
 UNPACKED_PAUSE = timedelta(minutes=1)  # after an order that could not be prepared
 OUTCOMES: dict[type[CloudError], str] = {
@@ -234,7 +236,15 @@ class Launcher:
     async def _later(
         self, observation: RequestObservation, attempt: Attempt, error: CloudError, memory: RequestMemo
     ) -> datetime | None:
-        """The provider did nothing: retry the same order a few times, then try another offer."""
+        """The provider did nothing: retry the same order a few times, then try another offer.
+
+        An order that only waits for other orders of its account is no failure: it keeps its offer.
+        """
+        memory.order_queued = isinstance(error, OrderQueued)
+        if isinstance(error, OrderQueued):
+            assert error.retry_after is not None, "a queued order is told when to come back"
+            memory.order_not_before = observation.now + min(error.retry_after, QUEUED_LONGEST)
+            return memory.order_not_before
         memory.busy += 1
         if memory.busy > BUSY_MAX:
             await self.withdraw(observation, AbandonAttempt(attempt, "Busy", str(error)), memory)

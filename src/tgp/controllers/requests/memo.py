@@ -27,6 +27,7 @@ class RequestMemo:
     )
     busy: int = 0  # times the provider asked for a pause before the order
     order_not_before: datetime | None = None
+    order_queued: bool = False  # until then other orders of its account are sent; False: the provider asked for a pause
     termination_requests: int = 0
     ask_again_at: datetime | None = None
     termination_accepted: bool = False  # the provider listed the machine and accepted its termination

@@ -193,6 +193,7 @@ class RequestObserver:
             billing_step=facts.billing_step if facts is not None else INSTANT,
             may_order=ordered_here and account is not None and attempt.token not in memory.sent,
             order_not_before=memory.order_not_before,
+            order_queued=memory.order_queued,
             termination_requests=memory.termination_requests,
             termination_accepted=memory.termination_accepted or attempt.termination_accepted_at is not None,
             ask_again_at=memory.ask_again_at,

@@ -15,6 +15,10 @@ class CloudBusy(CloudError):
         self.retry_after = retry_after
 
 
+class OrderQueued(CloudBusy):
+    """Other orders at the account are sent first. The provider was not asked."""
+
+
 class NotConfirmed(CloudError):
     """The last check before the order forbade it: nothing was sent. Observe again, decide again."""
 

@@ -30,7 +30,16 @@ ON_ITS_WAY = frozenset(
     {"DeviceMissing", "NodeMissing", "NotJoined", "NoAddress", NO_LEASE}
 )  # the machine is still on its way
 NO_EVENTS = frozenset(
-    {"Ordering", "BackingOff", "Waiting", "LaunchOutcomePending", "ProviderBusy", "Undecided", "NodeClassNotSeen"}
+    {
+        "Ordering",
+        "BackingOff",
+        "Waiting",
+        "LaunchOutcomePending",
+        "ProviderBusy",
+        "OrderQueued",
+        "Undecided",
+        "NodeClassNotSeen",
+    }
 )
 REPORTED_AS_FAILURE = NO_MACHINE - {"NotOrdered"}  # by another fact, in better words
 

@@ -298,6 +298,9 @@ def _order_or_not(observation: RequestObservation, attempt: Attempt) -> Step:
             attempt, NOT_ORDERED, f"spec.maxHourlyPrice is now {about(cap)}/h, below the reserved {about(reserved)}/h"
         )
     if observation.order_not_before is not None and observation.now < observation.order_not_before:
+        if observation.order_queued:
+            words = f"Other orders at {_where(attempt)} are sent first."
+            return Wait("OrderQueued", words, observation.order_not_before)
         return Wait(
             "ProviderBusy", f"{_where(attempt)} asked for a pause before the order.", observation.order_not_before
         )

@@ -113,7 +113,8 @@ class RequestObservation(msgspec.Struct, frozen=True):
     wiped: bool = False  # its status was found empty although it has our finalizer: what it had is not recorded
     progress: str | None = None  # of the start, as the provider last reported it; None: not read yet
     may_order: bool = False  # reserved by this process, in this term, and not sent
-    order_not_before: datetime | None = None  # the provider asked for a pause
+    order_not_before: datetime | None = None  # the provider asked for a pause, or other orders are sent first
+    order_queued: bool = False  # other orders are sent first
     inputs_changed: bool = False  # its last order could not be prepared, and its spec or class has changed since
 
     # What lists show.

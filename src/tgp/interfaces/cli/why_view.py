@@ -67,6 +67,7 @@ _HELPS = {
             "Ordering",
             "BackingOff",
             "ProviderBusy",
+            "OrderQueued",
             "LaunchOutcomePending",
             "UnclaimedInstance",
         ),

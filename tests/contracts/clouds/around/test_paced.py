@@ -18,10 +18,10 @@ from tests.contracts.clouds.around.scripted import (
     some_facts,
 )
 from tgp.adapters.clouds.middleware import account_throttle
-from tgp.adapters.clouds.middleware.account_throttle import LONGEST_HOLD, AccountThrottles
+from tgp.adapters.clouds.middleware.account_throttle import LONGEST_HOLD, LONGEST_LAUNCH_WAIT, AccountThrottles
 from tgp.adapters.clouds.middleware.guarded_cloud import SAFE_VERBS
 from tgp.adapters.clouds.middleware.rate_limiter import RateLimiter
-from tgp.core.model.cloud_errors import CloudBusy, CloudError, OutcomeUnknown, SoldOut
+from tgp.core.model.cloud_errors import CloudBusy, CloudError, OrderQueued, OutcomeUnknown, SoldOut
 from tgp.core.model.provider_facts import Rate
 from tgp.sim.loop import run
 
@@ -74,7 +74,7 @@ def test_the_limit_of_all_together_counts_every_verb():
     async def scenario():
         cloud = ScriptedCloud(facts=some_facts(together=a_rate(1, 1)))
         paced = paced_cloud(cloud, AccountThrottles(), SOURCE)
-        await asyncio.gather(*(ASKING[verb](paced) for verb in (*SAFE_VERBS, "terminate", "launch")))
+        await asyncio.gather(*(ASKING[verb](paced) for verb in ("launch", *SAFE_VERBS, "terminate")))
 
         assert sorted(cloud.times) == [0, 1, 2, 3, 4, 5, 6, 7]
 
@@ -82,10 +82,10 @@ def test_the_limit_of_all_together_counts_every_verb():
 
 
 def test_a_slow_verb_stops_no_other():
-    """Lambda sells once in twelve seconds; its list is not kept waiting by a second buyer."""
+    """A list is not kept waiting by a second launch."""
 
     async def scenario():
-        cloud = ScriptedCloud(facts=some_facts(launch=a_rate(1, 12), together=a_rate(1, 1)))
+        cloud = ScriptedCloud(facts=some_facts(launch=a_rate(1, 4), together=a_rate(1, 1)))
         paced = paced_cloud(cloud, AccountThrottles(), SOURCE)
         await asyncio.gather(paced.launch(ORDER), paced.launch(ORDER), paced.owned("tgp-"), paced.owned("tgp-"))
 
@@ -93,7 +93,7 @@ def test_a_slow_verb_stops_no_other():
             ("launch", 0),
             ("owned", 1),
             ("owned", 2),
-            ("launch", 12),
+            ("launch", 4),
         ]
 
     run(scenario())
@@ -121,15 +121,15 @@ def test_a_call_that_would_wait_too_long_is_refused_at_once_and_sends_nothing():
     run(scenario())
 
 
-def test_one_buyer_at_a_time_in_the_order_they_came():
+def test_as_many_launches_at_once_as_allowed_in_the_order_they_came():
     async def scenario():
-        cloud = ScriptedCloud(takes=3.0)
-        turnstiles = AccountThrottles()
+        cloud = ScriptedCloud(takes=2.0)
+        turnstiles = AccountThrottles(launches_at_once=2)
         buyers = [paced_cloud(cloud, turnstiles, SOURCE) for _ in range(4)]
         await asyncio.gather(*(buyer.launch(ORDER) for buyer in buyers), buyers[0].offers())
 
-        assert [moment for verb, _, moment in cloud.calls if verb == "launch"] == [0, 3, 6, 9]
-        assert cloud.at_once == 2  # a launch and a read
+        assert [moment for verb, _, moment in cloud.calls if verb == "launch"] == [0, 0, 2, 2]
+        assert cloud.at_once == 3  # two launches and a read
 
     run(scenario())
 
@@ -138,7 +138,7 @@ def test_one_buyer_at_a_time_in_the_order_they_came():
 def test_a_launch_that_fails_makes_room_for_the_next(error):
     async def scenario():
         cloud = ScriptedCloud(error, takes=3.0)
-        paced = paced_cloud(cloud, AccountThrottles(), SOURCE)
+        paced = paced_cloud(cloud, AccountThrottles(launches_at_once=1), SOURCE)
         first, second = await asyncio.gather(paced.launch(ORDER), paced.launch(ORDER), return_exceptions=True)
 
         assert first is error
@@ -147,10 +147,10 @@ def test_a_launch_that_fails_makes_room_for_the_next(error):
     run(scenario())
 
 
-def test_a_buyer_who_goes_away_while_waiting_buys_nothing_and_blocks_no_other_call():
+def test_a_launch_that_is_cancelled_while_waiting_buys_nothing_and_blocks_no_other_call():
     async def scenario():
         cloud = ScriptedCloud(takes=3.0)
-        paced = paced_cloud(cloud, AccountThrottles(), SOURCE)
+        paced = paced_cloud(cloud, AccountThrottles(launches_at_once=1), SOURCE)
         first, second, third = (asyncio.ensure_future(paced.launch(ORDER)) for _ in range(3))
         await asyncio.sleep(1)
         second.cancel()
@@ -162,32 +162,59 @@ def test_a_buyer_who_goes_away_while_waiting_buys_nothing_and_blocks_no_other_ca
     run(scenario())
 
 
-def test_a_buyer_does_not_wait_for_ever_for_one_whose_provider_is_silent():
+def test_a_launch_does_not_wait_for_ever_for_one_whose_provider_is_silent():
     async def scenario():
         cloud = ScriptedCloud(takes=500.0)
-        paced = paced_cloud(cloud, AccountThrottles(seconds(30)), SOURCE)
+        paced = paced_cloud(cloud, AccountThrottles(launches_at_once=1), SOURCE)
         first = asyncio.ensure_future(paced.launch(ORDER))
         await asyncio.sleep(1)
-        with pytest.raises(CloudBusy, match="another launch is still in progress") as caught:
+        with pytest.raises(OrderQueued, match="Acme: other orders are sent first") as caught:
             await paced.launch(ORDER)
 
         assert caught.value.retry_after is not None
-        assert asyncio.get_running_loop().time() == 31
+        assert asyncio.get_running_loop().time() == 1 + LONGEST_LAUNCH_WAIT.total_seconds()
         await first
         assert len(cloud.calls) == 1
 
     run(scenario())
 
 
-def test_the_till_and_the_line_together_keep_a_buyer_no_longer_than_the_bound():
-    async def scenario():
-        cloud = ScriptedCloud(facts=some_facts(launch=a_rate(1, 40)), takes=25.0)
-        paced = paced_cloud(cloud, AccountThrottles(seconds(30)), SOURCE)
-        refused = await refusals(paced.launch(ORDER), paced.launch(ORDER))
+def test_launches_beyond_the_rate_are_told_different_times_in_the_order_they_came():
+    """Lambda takes one order in twelve seconds: a hundred orders hold no worker, and come back one by one."""
 
-        assert [error.retry_after for error in refused] == [seconds(15)]
-        assert cloud.times == [0]
-        assert asyncio.get_running_loop().time() == 25
+    async def scenario():
+        cloud = ScriptedCloud(facts=some_facts(launch=a_rate(1, 12)))
+        paced = paced_cloud(cloud, AccountThrottles(), SOURCE)
+        refused = await refusals(*(paced.launch(ORDER) for _ in range(100)))
+
+        assert asyncio.get_running_loop().time() == 0
+        assert [error.retry_after for error in refused] == [seconds(12 * each) for each in range(1, 100)]
+
+        async def comes_back(error):
+            assert isinstance(error, OrderQueued)
+            await asyncio.sleep(error.retry_after.total_seconds())
+            await paced.launch(ORDER)
+
+        await asyncio.gather(*(comes_back(error) for error in refused))
+        assert cloud.times == [12 * each for each in range(100)]
+
+    run(scenario())
+
+
+def test_slow_launches_are_estimated_by_the_last_ones():
+    async def scenario():
+        cloud = ScriptedCloud(takes=20.0)
+        paced = paced_cloud(cloud, AccountThrottles(launches_at_once=2), SOURCE)
+        for _ in range(20):
+            await paced.launch(ORDER)
+        began = asyncio.get_running_loop().time()
+        running = [asyncio.ensure_future(paced.launch(ORDER)) for _ in range(2)]
+        await asyncio.sleep(0)
+        refused = await refusals(*(paced.launch(ORDER) for _ in range(3)))
+
+        assert asyncio.get_running_loop().time() == began  # refused at once
+        assert [round(error.retry_after.total_seconds()) for error in refused] == [20, 30, 40]
+        await asyncio.gather(*running)
 
     run(scenario())
 

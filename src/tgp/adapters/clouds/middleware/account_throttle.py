@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 
 from tgp.adapters.clouds.middleware.rate_limiter import ALL_TOGETHER, RateLimiter, rate_limiters
-from tgp.core.model.cloud_errors import CloudBusy
+from tgp.core.model.cloud_errors import CloudBusy, OrderQueued
 from tgp.core.model.provider_facts import CloudFacts
 
 LAUNCH = "launch"  # the verb that pays
@@ -14,37 +14,52 @@ LONGEST_WAIT = timedelta(seconds=30)  # as long as the call itself may take (the
 LONGEST_HOLD = timedelta(
     seconds=60
 )  # a provider's "not before" is honoured for at most this long: termination must stay possible
-NEXT_BUYER = timedelta(seconds=10)  # retry after this if another launch held the account all along
+LAUNCHES_AT_ONCE = 4  # at one account; what each may spend is reserved before
+LONGEST_LAUNCH_WAIT = timedelta(seconds=5)  # a waiting launch holds a worker, and terminations need workers, too
+LAUNCH_TAKES = 1.0  # seconds, until the first launch has shown it
+WEIGHT_OF_LAST = 0.3  # of the last launch in the average
 MOST_SOURCES = 256  # remembered at once; a cluster has a handful
 
 
 class AccountThrottle:
-    """On the running loop's clock. No call waits longer than `longest`; `CloudBusy` then says when to retry."""
+    """On the running loop's clock. No call waits longer than `longest`, no launch longer than `LONGEST_LAUNCH_WAIT`:
+    `CloudBusy` then says when to retry. Launches that are refused are told different times, in the order they came.
+    """
 
-    def __init__(self, facts: CloudFacts, longest: timedelta = LONGEST_WAIT) -> None:
+    def __init__(
+        self, facts: CloudFacts, longest: timedelta = LONGEST_WAIT, launches_at_once: int = LAUNCHES_AT_ONCE
+    ) -> None:
         self._title = facts.title
         self._longest = longest.total_seconds()
         self._paces = rate_limiters(facts.rates)
         self._closed_until: dict[str, float] = {}  # by verb: the provider asked for a pause
-        self._access = asyncio.Lock()  # first come, first served
+        self._at_once = launches_at_once
+        self._slots = asyncio.Semaphore(launches_at_once)  # first come, first served
+        self._launches = 0  # that wait or are being sent
+        self._takes = LAUNCH_TAKES  # the average launch, in seconds
+        self._told = float("-inf")  # the latest time that a refused launch was told
 
     @asynccontextmanager
     async def turn(self, verb: str) -> AsyncIterator[None]:
-        """The block starts when this call may be sent. A launch has the account for itself until its block ends.
-
-        So that the next launch sees stock and balance after this one.
-        """
-        deadline = _now() + self._longest
+        """The block starts when this call may be sent."""
         if verb != LAUNCH:
-            await self._wait(verb, deadline)
+            await self._wait(verb, _now() + self._longest)
             yield
             return
-        await self._reach_the_till(deadline)
+        self._refuse_a_long_line()
+        self._launches += 1
         try:
-            await self._wait(verb, deadline)
-            yield
+            deadline = _now() + LONGEST_LAUNCH_WAIT.total_seconds()
+            await self._take_slot(deadline)
+            try:
+                await self._wait(verb, deadline)
+                began = _now()
+                yield
+                self._takes += WEIGHT_OF_LAST * (_now() - began - self._takes)
+            finally:
+                self._slots.release()
         finally:
-            self._access.release()
+            self._launches -= 1
 
     def close(self, verb: str, length: timedelta) -> None:
         """The provider asked for a pause: no call of this verb is sent before it is over."""
@@ -56,14 +71,36 @@ class AccountThrottle:
         """True: a new object would behave the same, so this one can be dropped."""
         now = _now()
         closed = any(until > now for until in self._closed_until.values())
-        return not (closed or self._access.locked()) and all(pace.rested(now) for pace in self._paces.values())
+        return not (closed or self._launches) and all(pace.rested(now) for pace in self._paces.values())
 
-    async def _reach_the_till(self, deadline: float) -> None:
+    def _refuse_a_long_line(self) -> None:
+        """By an estimate, before the launch waits for anything."""
+        now, turns = _now(), self._launches // self._at_once
+        free = max((pace.earliest(now) for pace in self._paces_of(LAUNCH)), default=now)
+        free = max(free, now + turns * self._takes)
+        if free - now > LONGEST_LAUNCH_WAIT.total_seconds():
+            raise self._queued(max(free, self._told + self._spacing))
+
+    async def _take_slot(self, deadline: float) -> None:
         try:
             async with asyncio.timeout_at(deadline):
-                await self._access.acquire()
+                await self._slots.acquire()
         except TimeoutError:
-            raise CloudBusy(f"{self._title}: another launch is still in progress", NEXT_BUYER) from None
+            raise self._queued(max(_now(), self._told) + self._spacing) from None
+
+    def _queued(self, moment: float) -> OrderQueued:
+        self._told = moment
+        return OrderQueued(f"{self._title}: other orders are sent first", timedelta(seconds=moment - _now()))
+
+    @property
+    def _spacing(self) -> float:
+        """Seconds between two launches, as fast as they can be sent."""
+        pace = self._paces.get(LAUNCH)
+        return max(self._takes / self._at_once, 0.0 if pace is None else pace.spacing)
+
+    def _paces_of(self, verb: str) -> list[RateLimiter]:
+        """Its own first."""
+        return [self._paces[name] for name in (verb, ALL_TOGETHER) if name in self._paces]
 
     async def _wait(self, verb: str, deadline: float) -> None:
         """Waits for this verb's own rate first, then for the rate of all verbs together.
@@ -72,15 +109,16 @@ class AccountThrottle:
         A slot counts as used, whether or not a call follows.
         """
         await self._until(verb, self._closed_until.get(verb, 0.0), deadline)
-        for pace in (self._paces.get(verb), self._paces.get(ALL_TOGETHER)):
-            if pace is not None:
-                await self._own_moment(verb, pace, deadline)
+        for pace in self._paces_of(verb):
+            await self._own_moment(verb, pace, deadline)
 
     async def _own_moment(self, verb: str, pace: RateLimiter, deadline: float) -> None:
         now = _now()
         moment = pace.earliest(now)
         if moment <= deadline:
             pace.book(now)  # before waiting, so that later callers queue behind
+        elif verb == LAUNCH:
+            raise self._queued(max(moment, self._told + self._spacing))
         await self._until(verb, moment, deadline)
 
     async def _until(self, verb: str, moment: float, deadline: float) -> None:
@@ -94,8 +132,9 @@ class AccountThrottle:
 class AccountThrottles:
     """One for each source. A source is what the provider's rate limit covers: usually one key."""
 
-    def __init__(self, longest: timedelta = LONGEST_WAIT) -> None:
+    def __init__(self, longest: timedelta = LONGEST_WAIT, launches_at_once: int = LAUNCHES_AT_ONCE) -> None:
         self._longest = longest
+        self._launches_at_once = launches_at_once
         self._of: dict[str, AccountThrottle] = {}
 
     def of(self, source: str, facts: CloudFacts) -> AccountThrottle:
@@ -103,7 +142,7 @@ class AccountThrottles:
         found = self._of.get(source)
         if found is None:
             self._forget()
-            found = self._of[source] = AccountThrottle(facts, self._longest)
+            found = self._of[source] = AccountThrottle(facts, self._longest, self._launches_at_once)
         return found
 
     def __len__(self) -> int:

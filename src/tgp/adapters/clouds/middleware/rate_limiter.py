@@ -20,8 +20,8 @@ class RateLimiter:
         assert rate.burst >= 1, "a burst is at least the one call"
         self._per = rate.per.total_seconds()
         assert self._per > 0, "a rate is over some time"
-        self._spacing = self._per / rate.calls
-        self._slack = (min(rate.burst, rate.calls) - 1) * self._spacing
+        self.spacing = self._per / rate.calls
+        self._slack = (min(rate.burst, rate.calls) - 1) * self.spacing
         self._even_from = float("-inf")  # when an evenly spaced next call would be due
         self._booked: deque[float] = deque(maxlen=rate.calls)
 
@@ -35,7 +35,7 @@ class RateLimiter:
     def book(self, now: float) -> float:
         """Take the first free slot. It counts as used, whether or not the call is sent."""
         moment = self.earliest(now)
-        self._even_from = max(self._even_from, moment) + self._spacing
+        self._even_from = max(self._even_from, moment) + self.spacing
         self._booked.append(moment)
         return moment
 
