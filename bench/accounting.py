@@ -7,7 +7,7 @@ import tracemalloc
 
 import numpy as np
 
-from tgp.core.budgets.account import USD, USED, Account, Ints, OpenPod, fresh
+from tgp.core.budgets.account import USD, USED, BudgetAccount, Ints, OpenPod, fresh
 from tgp.core.budgets.assess import Limits, assess
 from tgp.core.budgets.packing import pack
 from tgp.core.budgets.spans import Sighting
@@ -57,18 +57,18 @@ def _spans(many: int) -> tuple[Ints, Ints, Ints]:
     return ends - luck.integers(1, 7200, many), ends, luck.integers(1, 9, many) * 1000
 
 
-def _fold(accounts: list[Account], shares: list[Ints], starts: Ints, ends: Ints, amounts: Ints) -> None:
+def _fold(accounts: list[BudgetAccount], shares: list[Ints], starts: Ints, ends: Ints, amounts: Ints) -> None:
     for account, mine in zip(accounts, shares, strict=True):
         account.fold(USED, starts[mine], ends[mine], amounts[mine])
 
 
-def _open(account: Account, many: int, seed: int) -> None:
+def _open(account: BudgetAccount, many: int, seed: int) -> None:
     luck = random.Random(seed)
     for _ in range(many):
         account.open[luck.randbytes(6)] = OpenPod(NOW - luck.randrange(DAY), 1000, 2_490_000)
 
 
-def _updates(account: Account) -> None:
+def _updates(account: BudgetAccount) -> None:
     """A thousand pods: each result in microseconds is for one of them."""
     for number in range(1000):
         uid = number.to_bytes(6, "big")
@@ -107,7 +107,7 @@ def _between() -> float:
     return worst
 
 
-def _bytes(account: Account) -> int:
+def _bytes(account: BudgetAccount) -> int:
     """Of its arrays, where the allocator does not tell."""
     return sum(table.nbytes for table in (account.sums, account.peaks, account.hourly))
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.amounts import amount
-from tgp.core.budgets.account import BUCKETS, HOURS_KEPT, UNSURE, USD, USED, Account, OpenPod, fresh, take_up
+from tgp.core.budgets.account import BUCKETS, HOURS_KEPT, UNSURE, USD, USED, BudgetAccount, OpenPod, fresh, take_up
 from tgp.core.budgets.packing import NewerAccount, NotAnAccount, pack, unpack
 from tgp.core.budgets.spans import Sighting
 
@@ -209,5 +209,5 @@ def test_taking_up_twice_counts_nothing_twice():
     assert again.used(USED, NOW) == before
 
 
-def unpack_of(account: Account) -> Account:
+def unpack_of(account: BudgetAccount) -> BudgetAccount:
     return unpack(pack(account))

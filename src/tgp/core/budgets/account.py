@@ -42,7 +42,7 @@ def _table(columns: int, rows: int = SERIES) -> Ints:
 
 
 @dataclass(slots=True, eq=False)
-class Account:
+class BudgetAccount:
     """Changed in place by its one owner; the budget's status holds a packed copy."""
 
     width: int  # seconds of a bucket
@@ -179,11 +179,11 @@ class Account:
 
     # -- another window ------------------------------------------------------------------------------------------------
 
-    def with_width(self, width: int) -> "Account":
+    def with_width(self, width: int) -> "BudgetAccount":
         """The same use by buckets of another width. What an hour used counts until the whole hour has left."""
         if width == self.width:
             return self
-        other = Account(width, self.at, self.version, open=self.open, ended=self.ended)
+        other = BudgetAccount(width, self.at, self.version, open=self.open, ended=self.ended)
         other.hourly, other.newest_hour = self.hourly, self.newest_hour
         ends = (np.arange(HOURS_KEPT + 1) + self.newest_hour - HOURS_KEPT + 1) * HOUR
         last = np.minimum(ends, self.at + 1)
@@ -192,9 +192,9 @@ class Account:
         return other
 
 
-def fresh(window_hours: int, at: int) -> Account:
+def fresh(window_hours: int, at: int) -> BudgetAccount:
     """An account that has counted nothing yet, of a budget that counts from `at`."""
-    return Account(width_of(window_hours), at)
+    return BudgetAccount(width_of(window_hours), at)
 
 
 def width_of(window_hours: int) -> int:
@@ -202,9 +202,9 @@ def width_of(window_hours: int) -> int:
 
 
 def take_up(
-    account: Account, listed: Iterable[Sighting], now: int, *, alive_until: int, seen: Mapping[bytes, int]
-) -> None:
-    """Continue from an account that another process wrote, by one complete list of the pods.
+    account: BudgetAccount, listed: Iterable[Sighting], now: int, *, alive_until: int, seen: Mapping[bytes, int]
+) -> bool:
+    """Continue from an account that another process wrote, by one complete list of the pods; whether it changed.
 
     `alive_until`: the last moment at which that process is known to have watched. `seen`: by uid the version of a
     listed pod; what the account's own list already showed is in it.
@@ -220,20 +220,21 @@ def take_up(
     """
     written, version = account.at, account.version
     account.advance(now)
-    here = {each.uid: each for each in listed}
+    here, changed = {each.uid: each for each in listed}, False
     for uid, pod in list(account.open.items()):
         if uid not in here:
             heard = min(alive_until if pod.sure_until is None else min(alive_until, pod.sure_until), now)
             gone = Sighting(uid, pod.milli, pod.start, now, max(heard, 0), pod.rate)
-            account.see(gone, now)
+            changed = account.see(gone, now) or changed
     for uid, each in here.items():
         if uid in account.open:
-            account.see(each, now)
+            changed = account.see(each, now) or changed
         elif each.end is not None and (each.end <= written - COUNTED_BEFORE or 0 < seen.get(uid, 0) <= version):
             continue
         else:
             later = each.start is None or each.start > written - COUNTED_BEFORE
-            account.see(each, now, None if later else written)
+            changed = account.see(each, now, None if later else written) or changed
+    return changed
 
 
 def _shift(table: Ints, steps: int) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from tgp.api.budget import GPUWorkloadBudgetSpec
 from tgp.api.quantity import exact
 from tgp.api.values import microusd
-from tgp.core.budgets.account import BUCKETS, UNPRICED, UNSURE, USD, USED, Account, Ints
+from tgp.core.budgets.account import BUCKETS, UNPRICED, UNSURE, USD, USED, BudgetAccount, Ints
 
 MILLI_SECONDS = 3_600_000  # milli-GPU-seconds of a GPU-hour
 USD_SECONDS = 3600  # micro-dollars an hour times seconds, of a micro-dollar
@@ -56,7 +56,7 @@ def limits_of(spec: GPUWorkloadBudgetSpec) -> Limits:
     )
 
 
-def assess(limits: Limits, account: Account, now: int, *, exceeded: bool) -> Assessment:
+def assess(limits: Limits, account: BudgetAccount, now: int, *, exceeded: bool) -> Assessment:
     """`exceeded`: what was told last. A budget that was closed opens again only well below its quota."""
     used, usd = account.used(USED, now), account.used(USD, now)
     hours = _Course(account, USED, limits.used, used, now)
@@ -84,7 +84,7 @@ def assess(limits: Limits, account: Account, now: int, *, exceeded: bool) -> Ass
     )
 
 
-def reached_at(limits: Limits, account: Account, now: int, percent: int) -> int | None:
+def reached_at(limits: Limits, account: BudgetAccount, now: int, percent: int) -> int | None:
     """No later than when use can reach so much of the quota; None: not within a window."""
     return _Course(account, USED, limits.used, account.used(USED, now), now).may_reach(-(-limits.used * percent // 100))
 
@@ -96,7 +96,7 @@ def _last(moment: int | None) -> float:
 class _Course:
     """How use of one series goes on if no pod starts or ends: known at every edge of a bucket."""
 
-    def __init__(self, account: Account, series: int, limit: int, used: int, now: int) -> None:
+    def __init__(self, account: BudgetAccount, series: int, limit: int, used: int, now: int) -> None:
         self._account, self._series, self._now, self.limit, self._used = account, series, now, limit, used
         open_ = [
             (pod.start, (pod.milli if series == USED else pod.rate or 0))

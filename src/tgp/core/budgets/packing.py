@@ -6,7 +6,7 @@ from base64 import b64decode, b64encode
 import msgspec
 import numpy as np
 
-from tgp.core.budgets.account import BUCKETS, HOURS_KEPT, PEAKED, SERIES, Account, Ints, OpenPod
+from tgp.core.budgets.account import BUCKETS, HOURS_KEPT, PEAKED, SERIES, BudgetAccount, Ints, OpenPod
 from tgp.core.budgets.spans import UID_BYTES
 
 VERSION = "1"
@@ -36,7 +36,7 @@ class _Packed(msgspec.Struct, array_like=True):
     ended: dict[bytes, int]
 
 
-def pack(account: Account) -> str:
+def pack(account: BudgetAccount) -> str:
     pods = list(account.open.values())
     columns = (
         [_NONE if pod.start is None else pod.start for pod in pods],
@@ -62,7 +62,7 @@ def pack(account: Account) -> str:
     return f"{VERSION}.{b64encode(body).decode()}"
 
 
-def unpack(text: str) -> Account:
+def unpack(text: str) -> BudgetAccount:
     """Raises NewerAccount or NotAnAccount."""
     version, _, encoded = text.partition(".")
     if version != VERSION:
@@ -78,8 +78,8 @@ def unpack(text: str) -> Account:
         raise NotAnAccount(str(error)) from error
 
 
-def _account(packed: _Packed) -> Account:
-    account = Account(
+def _account(packed: _Packed) -> BudgetAccount:
+    account = BudgetAccount(
         packed.width,
         packed.at,
         packed.version,
