@@ -29,6 +29,7 @@ from tgp.controllers.disruption.reconciler import BELIEVED_AFTER
 from tgp.controllers.instances import accounts, consistency, leftover_nodes, orphan_collector
 from tgp.controllers.market import reconciler as market
 from tgp.controllers.requests import launch, observe
+from tgp.core.budgets import account, spans
 from tgp.core.classes import default_class, market_status
 from tgp.core.disruption import causes, moves
 from tgp.core.inventory import orphan_evidence, orphans
@@ -52,7 +53,7 @@ LIVE, MARKET, METRICS, MONEY, OPERATOR, POOLS = (
 RENT, REQUESTS, SAFETY, WEBHOOK, WORLD = (
     f"docs/{name}.md" for name in ("rent", "requests", "safety", "webhook", "world")
 )
-PLANNER, DISRUPTION = "docs/planner.md", "docs/disruption.md"
+PLANNER, DISRUPTION, ACCOUNTING = "docs/planner.md", "docs/disruption.md", "docs/accounting.md"
 # Made from the code, bound by tests of their own, or without figures of the code.
 OTHER_PAGES = frozenset({FIELDS, "docs/providers.md", "docs/new-provider.md", "docs/talos-judge.md"})
 ENDS_BEFORE = {SAFETY: "## Hours:", PLANNER: "## Measured"}  # from there on a page reports what was measured
@@ -206,6 +207,11 @@ FIGURES = (
     Figure(SAFETY, "a token is gone {} after its Node joined", of_seconds(joining.AFTER_JOINING)),
     Figure(SAFETY, "{} after its attempt is over", of_seconds(joining.AFTER_THE_END)),
     Figure(SAFETY, "stays in the mesh for more than {}", of_seconds(joining.OUT_OF_THE_MESH)),
+    Figure(ACCOUNTING, "is believed if it is at most {} older", of_seconds(spans.STATUS_DELAY)),
+    Figure(ACCOUNTING, "those that ended in the last {}", of_seconds(account.ENDED_KEPT)),
+    Figure(ACCOUNTING, "finished more than {} before", of_seconds(account.COUNTED_BEFORE)),
+    Figure(ACCOUNTING, "if that is later than {} before", of_seconds(account.COUNTED_BEFORE)),
+    Figure(ACCOUNTING, "| history | {} by the hour", of_seconds(account.HOURS_KEPT * account.HOUR)),
     Figure(WEBHOOK, "| `bootTimeout` | `{}`", USUAL_BOOT),
     Figure(WEBHOOK, "`keepOn` | `{}`", default_of(PowerMachine, "min_on_time")),
     Figure(WEBHOOK, "`keepOn` | `10m`, `{}`", default_of(PowerMachine, "min_off_time")),
@@ -237,6 +243,7 @@ FREE = (
     (SAFETY, "not even for a second", "no time at all"),
     (SAFETY, "in about a minute", "measured"),
     (SAFETY, "abandoned after a second", "what a mutant does"),
+    (ACCOUNTING, "is written within 2 seconds", "GATHERED in core/budgets/status.py, and the write"),
     (WORLD, "about half a minute", "measured"),
     (WORLD, "Secret for 20m", "an example"),
     (WORLD, "`FOR=30s` | `--for 30s`", "an example"),

@@ -7,8 +7,8 @@ from tgp.api import cel
 from tgp.api.common import Conditions, LabelSelector, ObjectMeta
 from tgp.api.field import ApiStruct, Field, Rule
 
-WINDOW_HOURS_MAX = 8784  # a leap year: longer windows would outgrow the ledger in the status
-LEDGER_MAX = 262_144  # characters; an object must stay well below etcd's 1.5 MiB
+WINDOW_HOURS_MAX = 8784  # a leap year: longer windows would outgrow the account in the status
+ACCOUNT_MAX = 262_144  # characters; an object must stay well below etcd's 1.5 MiB
 
 
 def _selects_something(self: dict[str, Any], _old: object) -> bool:
@@ -141,12 +141,23 @@ class GPUWorkloadBudgetStatus(ApiStruct, frozen=True, kw_only=True):
     remaining_gpu_hours: Annotated[int | str | None, Field(doc="GPU-hours left, never below zero.", max_length=32)] = (
         None
     )
+    as_of: Annotated[datetime | None, Field(doc="The moment for which the hours are given.", format="date-time")] = None
+    gpus_in_use: Annotated[
+        int | str | None, Field(doc="GPUs that matching pods hold: use grows by them every hour.", max_length=32)
+    ] = None
     consumed_usd: Annotated[str | None, Field(doc="Dollars used in the window.", max_length=24)] = None
+    unpriced_gpu_hours: Annotated[
+        int | str | None,
+        Field(doc="GPU-hours in the window on Nodes without a price: they count as no money.", max_length=32),
+    ] = None
     uncertainty_gpu_hours: Annotated[
         int | str | None,
         Field(doc="Upper bound on GPU-hours used while the operator was not running or not watching.", max_length=32),
     ] = None
     tracked_pods: Annotated[int, Field(doc="Pods the selector matches now.", minimum=0)] = 0
+    exceeded_at: Annotated[
+        datetime | None, Field(doc="When use reached the quota; the grace period runs from here.", format="date-time")
+    ] = None
     exhausted_at: Annotated[
         datetime | None, Field(doc="When the quota will be used up at the current rate.", format="date-time")
     ] = None
@@ -157,9 +168,13 @@ class GPUWorkloadBudgetStatus(ApiStruct, frozen=True, kw_only=True):
         datetime | None, Field(doc="When a pod was last evicted or paused.", format="date-time")
     ] = None
     paused_pods: Annotated[int, Field(doc="Pods with the annotation tgp.io/paused-at.", minimum=0)] = 0
-    ledger: Annotated[
+    alerted: Annotated[
+        tuple[Annotated[str, Field(max_length=8)], ...],
+        Field(doc="Alerts that were raised and hold.", max_items=16, list_type="set"),
+    ] = ()
+    account: Annotated[
         str | None,
-        Field(doc="Closed spans of use, packed by the operator. Not meant to be read.", max_length=LEDGER_MAX),
+        Field(doc="All use that was counted, packed by the operator. Not meant to be read.", max_length=ACCOUNT_MAX),
     ] = None
     observed_generation: Annotated[int, Field(doc="The generation of the spec last acted on.", minimum=0)] = 0
     conditions: Conditions = ()

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cache
 
 from tgp.adapters.clouds.registry import AllClouds
@@ -118,6 +119,7 @@ def make_deps(
     journal: Journal,
     metrics: Metrics,
     fence: Fence | None,
+    watched_until: Callable[[], datetime | None],
 ) -> Deps:
     http = leader_http(environment.dial, fence)
     clouds = AllClouds(
@@ -157,6 +159,7 @@ def make_deps(
         leader=LeaderGuard(fence, observing=settings.observe),
         caches=Caches(),
         compute=environment.compute,
+        watched_until=watched_until,
         learn=environment.redactor.learn,
     )
 

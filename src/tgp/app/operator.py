@@ -37,6 +37,7 @@ from tgp.adapters.kube.revision import Revision
 from tgp.adapters.kube.runtime import Runtime, RuntimeDeps
 from tgp.adapters.kube.server_clock import ServerClock, TimedHttp
 from tgp.adapters.kube.store import Store
+from tgp.adapters.telemetry.budgets import BudgetCollector, BudgetRow
 from tgp.adapters.telemetry.journal import LiveJournal
 from tgp.adapters.telemetry.market import BookCollector
 from tgp.adapters.telemetry.meter import CountedHttp, PrometheusRuntimeMetrics
@@ -58,6 +59,7 @@ from tgp.app.deps import Environment, make_cluster, make_deps, make_elector
 from tgp.app.null_adapters import NoBoot, NoEvents
 from tgp.app.settings import Settings
 from tgp.controllers.budgets import build as budgets
+from tgp.controllers.budgets.build import Budgets
 from tgp.controllers.classes import build as classes
 from tgp.controllers.deps import Stores
 from tgp.controllers.disruption import build as disruption
@@ -117,6 +119,7 @@ class Operator:
             journal=self.journal,
             metrics=self.metrics,
             fence=fence,
+            watched_until=self.elector.watched_until if self.elector is not None else lambda: None,
         )
         self.revision = Revision(self._http, GPU_REQUEST, lambda: self.stores.requests.version, self.journal)
         self.revision.on_rewound = self._start_over
@@ -124,6 +127,7 @@ class Operator:
             self.elector.on_older = self.revision.contradicted
         self.instances = Instances(self.deps, self.stores)
         self.pools = Pools(self.deps, self.stores, self.instances)
+        self.budgets = Budgets(self.deps, self.stores)
         self.controllers = self._features()
         self.deps.caches.add(self._feeders())
         runtime_metrics = PrometheusRuntimeMetrics(self.metrics)
@@ -154,7 +158,7 @@ class Operator:
             *instances.build(deps, stores, machines),
             *of_requests,
             *(joining.build(deps, stores, join) if join is not None else ()),
-            *budgets.build(deps, stores),
+            *budgets.build(deps, stores, self.budgets),
         )
 
     # -- caches ------------------------------------------------------------------------------------------------------
@@ -239,6 +243,12 @@ class Operator:
                 lambda: self.instances.poller.stuck,
             )
         )
+        metrics.show(BudgetCollector(self._budget_rows, self.clock.now))
+
+    def _budget_rows(self) -> Iterable[BudgetRow]:
+        for key, memory in self.budgets.tracker.memories():
+            exceeded = memory.told.exceeded_at is not None
+            yield BudgetRow(key, memory.limits, memory.account, exceeded=exceeded, pods=memory.tracked)
 
     def _note_lease(self, why: str) -> None:
         assert self.elector is not None, "only the elector reports on the Lease"

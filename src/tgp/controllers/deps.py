@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -93,6 +93,7 @@ class Deps:
     leader: LeaderGuard
     caches: Caches
     compute: Compute
+    watched_until: Callable[[], datetime | None] = lambda: None  # when the leader before us last renewed its Lease
     learn: Callable[[Secret], None] = lambda _secret: None  # what must never be logged
 
 

@@ -21,6 +21,8 @@ BAD_WHEN_TRUE = frozenset(
         "SpotUnavailable",
         "LimitReached",
         "AccountChanged",
+        "QuotaExceeded",
+        "Degraded",
         "Restored",
         "RecordLost",
         "SweepHalted",

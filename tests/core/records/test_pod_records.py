@@ -475,3 +475,58 @@ def test_a_changed_pod_keeps_the_key_that_the_store_holds():
     again = projection.line(line, {held.key: held})[1]
 
     assert again.key is held.key
+
+
+def _ran(name: str, start: datetime | None, end: datetime | None = None) -> dict:
+    times = {"startedAt": at(start) if start else None}
+    state = {"running": times} if end is None else {"terminated": {**times, "finishedAt": at(end)}}
+    return {"name": name, "state": state}
+
+
+def test_each_resource_starts_with_the_first_container_that_asks_for_it():
+    spec = {
+        "containers": [
+            a_container({"cpu": "1"}) | {"name": "log"},
+            a_container(limits={"nvidia.com/gpu": "1"}) | {"name": "train"},
+        ]
+    }
+    pod = read(spec=spec, status={"phase": "Running", "containerStatuses": [_ran("log", T0)]})
+    assert (pod.started("cpu"), pod.started("nvidia.com/gpu")) == (T0, None)
+    pod = read(spec=spec, status={"phase": "Running", "containerStatuses": [_ran("log", T0), _ran("train", T1)]})
+    assert (pod.started("cpu"), pod.started("nvidia.com/gpu")) == (T0, T1)
+
+
+def test_an_init_container_that_asks_for_devices_starts_its_pod():
+    spec = {
+        "initContainers": [a_container(limits={"nvidia.com/gpu": "1"}) | {"name": "warm"}],
+        "containers": [a_container(limits={"nvidia.com/gpu": "1"}) | {"name": "train"}],
+    }
+    pod = read(spec=spec, status={"phase": "Pending", "initContainerStatuses": [_ran("warm", T0)]})
+    assert pod.started("nvidia.com/gpu") == T0
+    assert pod.started_at is None
+
+
+def test_what_the_whole_pod_asks_for_starts_with_any_container():
+    spec = {
+        "resources": {"requests": {"cpu": "4"}},
+        "containers": [{"name": "one"}, {"name": "two"}],
+    }
+    pod = read(spec=spec, status={"phase": "Running", "containerStatuses": [_ran("two", T1), _ran("one", T2)]})
+    assert pod.started("cpu") == T1
+
+
+def test_a_lost_container_may_have_started_when_the_kubelet_accepted_the_pod():
+    lost = {"name": "c", "state": {"terminated": {"reason": "ContainerStatusUnknown", "startedAt": None}}}
+    pod = read(
+        spec={"containers": [a_container()]},
+        status={"phase": "Failed", "startTime": at(T0), "containerStatuses": [lost]},
+    )
+    assert pod.started("cpu") == T0
+
+
+def test_a_pod_without_container_ends_ended_when_it_was_told_to_go_or_was_no_longer_ready():
+    ready = {"type": "Ready", "status": "False", "lastTransitionTime": at(T2)}
+    told = {"type": "DisruptionTarget", "status": "True", "lastTransitionTime": at(T1)}
+    assert read(status={"phase": "Failed", "conditions": [ready, told]}).ended_at == T1
+    assert read(status={"phase": "Failed", "conditions": [ready]}).ended_at == T2
+    assert read(status={"phase": "Failed"}).ended_at is None

@@ -307,6 +307,28 @@ TABLE = [
         ("tgp_withdrawn_requests_total", {}, 1),
         (False, "Withdrawn", "Request is deleted, and its pods are planned for again: sold out"),
     ),
+    (
+        facts.AlertRaised(POD_SUBJECT, "80", "Use has reached 80 % of the quota"),
+        "INFO",
+        ("gwb_alerts_total", {"namespace": POD_SUBJECT.key[0], "name": POD_SUBJECT.key[1], "alert": "80"}, 1),
+        (True, "BudgetAlert", "Use has reached 80 % of the quota"),
+    ),
+    (
+        facts.BudgetNoted(POD_SUBJECT, "AccountRestored", "It is restored", warning=True),
+        "INFO",
+        None,
+        (True, "AccountRestored", "It is restored"),
+    ),
+    (
+        facts.PodEnforced(POD_SUBJECT, ObjectKey("team", "gpus"), "Evict", "Evicted"),
+        "INFO",
+        (
+            "gwb_enforcement_actions_total",
+            {"namespace": "team", "name": "gpus", "action": "Evict", "outcome": "Evicted"},
+            1,
+        ),
+        (True, "Evicted", "Pod was evicted: budget gpus is used up"),
+    ),
     (facts.TableFailing(ObjectKey("tgp-system", "tgp-shapes"), "forbidden"), "WARNING", None, None),
     (
         facts.PodNominated(POD_SUBJECT, "train-1"),

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 from typing import assert_never
 
 from tgp.adapters.kube.elector_rules import (
@@ -18,6 +19,7 @@ from tgp.adapters.kube.elector_rules import (
     decide,
     look,
     micro_time,
+    moment_of,
     read_record,
     spec_of,
     went_back,
@@ -91,6 +93,9 @@ class LeaseElector:
         self._seen: Seen | None = None  # None: no Lease, or not read yet
         self._gone_until = float("-inf")  # Clock.boottime: the holder of a deleted Lease may lead until then
         self._current = False  # `_seen` came from our own last good write: it can be renewed without reading
+        self.taken_from: LeaseRecord | None = (
+            None  # the record before our term; None: we do not lead, or it is the first
+        )
         self._won = asyncio.Event()
         self._wrote = False  # a write of ours may be stored
         self._released = False
@@ -108,6 +113,10 @@ class LeaseElector:
     def holder(self) -> str:
         """The leader as last seen; empty: none."""
         return self._seen.record.holder if self._seen is not None else ""
+
+    def watched_until(self) -> datetime | None:
+        """When the leader before us last renewed the Lease, by the API server's time; None: unknown."""
+        return moment_of(self.taken_from.renewed) if self.taken_from is not None else None
 
     @property
     def key(self) -> ObjectKey:
@@ -223,6 +232,7 @@ class LeaseElector:
             case Create():
                 return await self._create(LeaseRecord("", "", self._identity, self._times.duration, now, now, 0))
             case Take(record):
+                self.taken_from = record
                 taken = replace(record, acquired=now, transitions=record.transitions + 1)
                 return await self._patch(self._ours(taken, now))
             case Renew(record):

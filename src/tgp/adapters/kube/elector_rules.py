@@ -132,3 +132,12 @@ def spec_of(record: LeaseRecord) -> dict[str, Any]:
 def micro_time(moment: datetime) -> str:
     """A MicroTime: UTC, always six digits (the API server refuses none or three)."""
     return moment.astimezone(UTC).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
+
+
+def moment_of(text: str) -> datetime | None:
+    """A MicroTime as it is stored; None: it cannot be read."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo is not None else None

@@ -92,5 +92,12 @@ class Caches:
 
     async def list_again(self, store: Store[Any]) -> None:
         """Return when the store shows a list that was begun after this call."""
-        feeder = next(each for each in self.feeders if each.store is store)
+        feeder = self._feeder(store)
         await feeder.listed(feeder.list_again())
+
+    def silent_for(self, store: Store[Any]) -> float:
+        """Seconds since the API server last confirmed that the store is up to date."""
+        return self._feeder(store).silent_for()
+
+    def _feeder(self, store: Store[Any]) -> CacheFeeder:
+        return next(each for each in self.feeders if each.store is store)

@@ -11,7 +11,9 @@ from tgp.adapters.telemetry.metrics import Metrics
 from tgp.api.resource import GPU_REQUEST
 from tgp.core.model.account_access import provider_of
 from tgp.core.model.facts import (
+    AlertRaised,
     AnnotationIgnored,
+    BudgetNoted,
     ConditionChanged,
     DisruptionNoted,
     ExpiresSoon,
@@ -53,6 +55,7 @@ from tgp.core.model.facts import (
     OrphanTerminated,
     OrphanTerminationFailing,
     PlanMade,
+    PodEnforced,
     PodNominated,
     PoolFact,
     ProtectionHolds,
@@ -127,19 +130,12 @@ class LiveJournal:
             case ObjectUnreadable():
                 self._metrics.unreadable.labels(fact.subject.resource.kind).inc()
                 self._events.emit(fact.subject, warning=True, reason="Unreadable", message=fact.why)
-            case JoinApproved():
-                self._metrics.joins.labels("Approved").inc()
-                message = f"Node {fact.node} may join: certificate request {fact.signing_request} was approved"
-                self._events.emit(fact.subject, warning=False, reason="JoinApproved", message=message)
-            case JoinDenied():
-                self._metrics.joins.labels(fact.reason).inc()
-                message = f"Certificate request {fact.signing_request} was denied ({fact.reason}): {fact.why}"
-                self._events.emit(fact.subject, warning=True, reason="JoinDenied", message=message)
-            case JoinApprovedByOthers():
-                self._metrics.joins.labels("ApprovedByOthers").inc()
-                self._events.emit(fact.subject, warning=True, reason="ApprovedByOthers", message=BY_OTHERS)
+            case JoinApproved() | JoinDenied() | JoinApprovedByOthers():
+                self._of_joins(fact)
             case OrphanFound() | OrphanTerminationFailing() | OrphanTerminated() | OrphanGone() | SweepHalted():
                 self._orphans(fact).labels(provider_of(fact.access)).inc()
+            case AlertRaised() | BudgetNoted() | PodEnforced():
+                self._of_budgets(fact)
             case (
                 PlanMade()
                 | NoPodWaits()
@@ -160,6 +156,38 @@ class LiveJournal:
                     return  # MachineLaunched and MachineReady tell enough; conditions show the rest
                 said = event_message(fact, self._titled)
                 self._events.emit(fact.subject, warning=said.warning, reason=said.reason, message=said.message)
+
+    def _of_joins(self, fact: JoinApproved | JoinDenied | JoinApprovedByOthers) -> None:
+        match fact:
+            case JoinApproved():
+                self._metrics.joins.labels("Approved").inc()
+                message = f"Node {fact.node} may join: certificate request {fact.signing_request} was approved"
+                self._events.emit(fact.subject, warning=False, reason="JoinApproved", message=message)
+            case JoinDenied():
+                self._metrics.joins.labels(fact.reason).inc()
+                message = f"Certificate request {fact.signing_request} was denied ({fact.reason}): {fact.why}"
+                self._events.emit(fact.subject, warning=True, reason="JoinDenied", message=message)
+            case JoinApprovedByOthers():
+                self._metrics.joins.labels("ApprovedByOthers").inc()
+                self._events.emit(fact.subject, warning=True, reason="ApprovedByOthers", message=BY_OTHERS)
+            case _:
+                assert_never(fact)
+
+    def _of_budgets(self, fact: AlertRaised | BudgetNoted | PodEnforced) -> None:
+        namespace, name = fact.budget if isinstance(fact, PodEnforced) else fact.subject.key
+        match fact:
+            case AlertRaised():
+                self._metrics.budget_alerts.labels(namespace, name, fact.alert).inc()
+                self._events.emit(fact.subject, warning=True, reason="BudgetAlert", message=fact.message)
+            case BudgetNoted():
+                self._events.emit(fact.subject, warning=fact.warning, reason=fact.reason, message=fact.message)
+            case PodEnforced():
+                self._metrics.enforcement_actions.labels(namespace, name, fact.action, fact.outcome).inc()
+                done = "was evicted" if fact.outcome == "Evicted" else "should go, and a PodDisruptionBudget keeps it"
+                message = f"Pod {done}: budget {name} is used up"
+                self._events.emit(fact.subject, warning=True, reason=fact.outcome, message=message)
+            case _:
+                assert_never(fact)
 
     def _of_pools(self, fact: PoolFact) -> None:
         match fact:

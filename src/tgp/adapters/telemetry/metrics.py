@@ -227,6 +227,15 @@ class Metrics:
             ["provider"],
             registry=of,
         )
+        self.enforcement_actions = Counter(
+            "gwb_enforcement_actions_total",
+            "Pods acted on because their budget was used up",
+            ["namespace", "name", "action", "outcome"],
+            registry=of,
+        )
+        self.budget_alerts = Counter(
+            "gwb_alerts_total", "Alerts of budgets, each once per rise", ["namespace", "name", "alert"], registry=of
+        )
         self.sweeps_halted = Counter(
             "tgp_sweeps_halted_total",
             "Sweeps that stopped because of too many orphans at once",

@@ -462,6 +462,32 @@ class NominationUnsupported(Struct, frozen=True):
     version: str  # of the API server
 
 
+class AlertRaised(Struct, frozen=True):
+    """A budget's use reached one of its alerts: noted once per rise."""
+
+    subject: FactSubject
+    alert: str
+    message: str
+
+
+class BudgetNoted(Struct, frozen=True):
+    """Something about a budget that its owner should know once."""
+
+    subject: FactSubject
+    reason: str
+    message: str
+    warning: bool = False
+
+
+class PodEnforced(Struct, frozen=True):
+    """A pod of a budget that is used up was acted on, or would have been. About the pod."""
+
+    subject: FactSubject
+    budget: ObjectKey
+    action: str  # Evict
+    outcome: str  # Evicted, EvictionBlocked
+
+
 PoolFact: TypeAlias = (
     PlanMade
     | NoPodWaits
@@ -517,6 +543,9 @@ Fact: TypeAlias = (
     | JoinDenied
     | JoinApprovedByOthers
     | MachineFact
+    | AlertRaised
+    | BudgetNoted
+    | PodEnforced
     | OrphanFound
     | OrphanTerminationFailing
     | OrphanTerminated

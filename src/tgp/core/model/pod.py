@@ -62,6 +62,8 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     unplaced_reason: str = ""  # Unschedulable, SchedulingGated, …
     accepted_at: datetime | None = None  # a kubelet accepted it: from here it holds its devices
     started_at: datetime | None = None  # the first start of a container that its status still tells of
+    # by resource: the first start of a container that asks for it. None: `started_at` holds for every resource
+    starts: tuple[tuple[str, datetime], ...] | None = None
     # finished: its last container's end. None: it runs, or the time of its end is unknown
     ended_at: datetime | None = None
     unreadable: str = ""  # why only the metadata could be read; empty: all of it was
@@ -69,6 +71,12 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     @property
     def deleting(self) -> bool:
         return self.deletion_requested_at is not None
+
+    def started(self, resource: str) -> datetime | None:
+        """The first start of a container that asks for this resource; None: no such container has started."""
+        if self.starts is None:
+            return self.started_at
+        return next((start for name, start in self.starts if name == resource), None)
 
     @property
     def finished(self) -> bool:

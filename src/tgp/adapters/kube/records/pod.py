@@ -27,6 +27,7 @@ class _StateWire(msgspec.Struct, frozen=True, gc=False):
 
 
 class _ContainerStatusWire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    name: str = ""
     state: _StateWire | None = None
     last_state: _StateWire | None = None
 
@@ -43,6 +44,7 @@ class _StatusWire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     start_time: datetime | None = None
     nominated_node_name: str = ""
     container_statuses: list[_ContainerStatusWire] | None = None
+    init_container_statuses: list[_ContainerStatusWire] | None = None
     conditions: msgspec.Raw = ABSENT
 
 
@@ -66,7 +68,7 @@ class PodReader:
         phase = _PHASES.get(status.phase, UNKNOWN)
         node = plates.names.share(spec.node_name) if spec.node_name else ""
         selector = NO_LABELS if spec.node_selector is ABSENT else given(spec.node_selector, plates.labels, NO_LABELS)
-        started_at = _started_at(status.container_statuses) if status.container_statuses else None
+        started_at = _started_at(status, status.container_statuses) if status.container_statuses else None
         unplaced_since, unplaced_reason = (None, "") if node or status.conditions is ABSENT else _unplaced(status)
         return Pod(
             key=plates.key(meta, known),
@@ -99,37 +101,62 @@ class PodReader:
             unplaced_reason=unplaced_reason,
             accepted_at=status.start_time,
             started_at=started_at,
+            starts=self._starts(spec, status) if spec.init_containers or len(spec.containers) > 1 else None,
             ended_at=_ended_at(status) if phase in _FINISHED else None,
         )
+
+    def _starts(self, spec: SpecWire, status: _StatusWire) -> tuple[tuple[str, datetime], ...]:
+        """By resource; what the pod as a whole asks for, every container does."""
+        whole_pod = self.specs.asked(spec.resources)
+        starts: dict[str, datetime] = {}
+        for containers, statuses in (
+            (spec.init_containers or (), status.init_container_statuses or ()),
+            (spec.containers, status.container_statuses or ()),
+        ):
+            asked = {container.name: self.specs.asked(container.resources) for container in containers}
+            for each in statuses:
+                start = _started_at(status, [each])
+                if start is None:
+                    continue
+                for name in (*asked.get(each.name, ()), *whole_pod):
+                    if name not in starts or start < starts[name]:
+                        starts[name] = start
+        return tuple(sorted(starts.items()))
 
     def bare(self, found: PartialObject, known: Mapping[ObjectKey, Pod]) -> Pod:
         return Pod(**self.plates.bare(found, known))
 
 
-def _started_at(statuses: list[_ContainerStatusWire]) -> datetime | None:
+def _started_at(status: _StatusWire, containers: list[_ContainerStatusWire]) -> datetime | None:
     """The earliest start in the statuses: a restarted container shows one earlier run."""
     earliest: datetime | None = None
-    for status in statuses:
-        for state in (status.state, status.last_state):
+    for container in containers:
+        for state in (container.state, container.last_state):
             if state is None:
                 continue
             stretch = state.running or state.terminated
-            start = stretch.started_at if stretch is not None else None
+            if stretch is None:
+                continue
+            # A container that was lost has no times: it may have started as soon as the kubelet accepted the pod.
+            start = stretch.started_at or status.start_time
             if start is not None and (earliest is None or start < earliest):
                 earliest = start
     return earliest
 
 
 def _ended_at(status: _StatusWire) -> datetime | None:
-    """The last end of a container; without one (a pod evicted early), when it stopped being ready."""
+    """The last end of a container; without one, when the pod was told to go, else when it stopped being ready."""
+    statuses: list[_ContainerStatusWire] = [*(status.container_statuses or ()), *(status.init_container_statuses or ())]
     ends = [
         container.state.terminated.finished_at
-        for container in status.container_statuses or ()
+        for container in statuses
         if container.state and container.state.terminated and container.state.terminated.finished_at
     ]
     if ends:
         return max(ends)
-    return next((condition.last_transition_time for condition in _conditions(status, "Ready")), None)
+    told = [each for each in _conditions(status, "DisruptionTarget") if each.status == "True"]
+    unready = [each for each in _conditions(status, "Ready") if each.status == "False"]
+    return next((each.last_transition_time for each in (*told, *unready) if each.last_transition_time), None)
 
 
 def _unplaced(status: _StatusWire) -> tuple[datetime | None, str]:

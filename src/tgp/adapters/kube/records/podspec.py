@@ -7,7 +7,7 @@ import msgspec
 
 from tgp.adapters.kube.interning import InternPool
 from tgp.adapters.kube.records.meta import ABSENT, ObjectMetaReader, given
-from tgp.api.quantity import Written
+from tgp.api.quantity import Written, milli
 from tgp.core.model.labels import NO_LABELS, NOTHING_AT_ALL, LabelRequirement, Selector, selector
 from tgp.core.model.placement import (
     ANYWHERE,
@@ -27,6 +27,7 @@ Everything: TypeAlias = tuple[Documents, Documents, Documents, bytes, bytes]
 
 
 class ContainerWire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    name: str = ""
     resources: msgspec.Raw = ABSENT
     ports: msgspec.Raw = ABSENT
     restart_policy: str = ""
@@ -155,12 +156,17 @@ class Specs:
         self.spreads: InternPool[bytes, tuple[SpreadConstraint, ...]] = InternPool(_spreads)
         self._ports: InternPool[Documents, tuple[HostPort, ...]] = InternPool(_host_ports)
         self.gates: InternPool[bytes, tuple[str, ...]] = InternPool(_gate_names)
+        self._asked: InternPool[bytes, tuple[str, ...]] = InternPool(_asked)
         self._plain: InternPool[Documents, Resources] = InternPool(_sum)
         self._layered: InternPool[Everything, Resources] = InternPool(_layered)
 
     def pools(self) -> tuple[InternPool[Any, Any], ...]:
         own = (self.tolerations, self.affinities, self.spreads, self._ports, self.gates, self._plain, self._layered)
-        return (*self._plates.pools(), *own)
+        return (*self._plates.pools(), *own, self._asked)
+
+    def asked(self, resources: msgspec.Raw) -> tuple[str, ...]:
+        """The names of the resources that a container, or the pod as a whole, asks for."""
+        return self._asked.share(bytes(resources))
 
     def requests(self, spec: SpecWire) -> Resources:
         """What the scheduler reserves for it.
@@ -228,6 +234,10 @@ def _layered(parts: Everything) -> Resources:
 
 def _container_requests(document: bytes) -> Resources:
     return read_resources(_requests(document))
+
+
+def _asked(document: bytes) -> tuple[str, ...]:
+    return tuple(sorted(name for name, amount in _requests(document).items() if milli(amount) > 0))
 
 
 def _requests(document: bytes) -> Mapping[str, Written]:

@@ -1,0 +1,52 @@
+"""GPUWorkloadBudgets as metrics, computed at each scrape: exact to the second, whatever the status says."""
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from tgp.core.budgets.account import BudgetAccount
+from tgp.core.budgets.assess import MILLI_SECONDS, USD_SECONDS, Assessment, Limits, assess
+from tgp.core.budgets.spans import seconds
+from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.prices import MICRO
+
+LABELS = ["namespace", "name"]
+FAMILIES: tuple[tuple[str, str, Callable[[Assessment, Limits], float | None]], ...] = (
+    ("gwb_consumed_gpu_hours", "GPU-hours used in the window", lambda seen, _: seen.used / MILLI_SECONDS),
+    ("gwb_remaining_gpu_hours", "GPU-hours left, never below zero", lambda seen, _: seen.left / MILLI_SECONDS),
+    ("gwb_quota_gpu_hours", "GPU-hours that may be used in the window", lambda _, to: to.used / MILLI_SECONDS),
+    ("gwb_gpus", "GPUs that matching pods hold now", lambda seen, _: seen.milli / 1000),
+    ("gwb_uncertainty_gpu_hours", "GPU-hours used that no record proves", lambda seen, _: seen.unsure / MILLI_SECONDS),
+    ("gwb_consumed_dollars", "Dollars used in the window", lambda seen, _: seen.usd / USD_SECONDS / MICRO),
+    ("gwb_exhausted_timestamp_seconds", "When the quota is used up", lambda seen, _: seen.exhausted_at),
+)
+
+
+class BudgetRow:
+    """One budget for a scrape."""
+
+    def __init__(self, key: ObjectKey, limits: Limits, account: BudgetAccount, *, exceeded: bool, pods: int) -> None:
+        self.key, self.limits, self.account, self.exceeded, self.pods = key, limits, account, exceeded, pods
+
+
+class BudgetCollector(Collector):
+    def __init__(self, budgets: Callable[[], Iterable[BudgetRow]], now: Callable[[], datetime]) -> None:
+        self._budgets = budgets
+        self._now = now
+
+    def collect(self) -> Iterator[Metric]:
+        now = seconds(self._now())
+        rows = sorted(self._budgets(), key=lambda row: row.key)
+        seen = [(row, assess(row.limits, row.account, now, exceeded=row.exceeded)) for row in rows]
+        for name, text, value in FAMILIES:
+            family = GaugeMetricFamily(name, text, labels=LABELS)
+            for row, said in seen:
+                if (amount := value(said, row.limits)) is not None:
+                    family.add_metric(tuple(row.key), amount)
+            yield family
+        tracked = GaugeMetricFamily("gwb_tracked_pods", "Pods that the selector matches", labels=LABELS)
+        for row in rows:
+            tracked.add_metric(tuple(row.key), row.pods)
+        yield tracked

@@ -1,0 +1,291 @@
+"""The accounts in memory: each is a copy of its budget's status, and ahead of it by the spans not written yet.
+
+Pods and Nodes are heard of event by event, because the moment at which a change arrives bounds what a kubelet says.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import msgspec
+
+from tgp.adapters.kube.store import Store
+from tgp.api.budget import GPUWorkloadBudget, GPUWorkloadBudgetSpec
+from tgp.controllers.requests.indexes import PODS_BY_NODE
+from tgp.core.budgets.account import USED, BudgetAccount, fresh, take_up, width_of
+from tgp.core.budgets.assess import Limits, limits_of
+from tgp.core.budgets.packing import NotAnAccount, unpack
+from tgp.core.budgets.spans import (
+    Sighting,
+    counts,
+    seconds,
+    short_uid,
+    sight,
+    sight_gone,
+    sight_in_list,
+    silent_since,
+)
+from tgp.core.budgets.status import DEGRADED, Told
+from tgp.core.model.kube_object import KubeObject
+from tgp.core.model.labels import LabelRequirement, Selector, selector
+from tgp.core.model.node import Node
+from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.pod import Pod
+from tgp.ports.clock import Clock
+
+
+@dataclass(slots=True, eq=False)
+class BudgetMemory:
+    uid: str
+    generation: int
+    spec: GPUWorkloadBudgetSpec
+    selector: Selector
+    limits: Limits
+    account: BudgetAccount
+    written: str  # the account as the status holds it
+    told: Told
+    lost: bool = False  # the account could not be read, and was made again from what is there
+    pods: dict[bytes, Pod] = field(default_factory=dict)  # the open ones
+    finished: set[bytes] = field(default_factory=set)  # those that count no longer, and are still there
+    changed_at: datetime | None = None  # since when spans wait to be written
+    blocked: dict[bytes, datetime] = field(default_factory=dict)  # evictions to be asked for again then
+
+    @property
+    def resource(self) -> str:
+        return self.spec.gpu_resource_name
+
+    @property
+    def tracked(self) -> int:
+        return len(self.account.open) + len(self.finished)
+
+    def belongs(self, pod: Pod) -> bool:
+        return self.selector.selects(pod.labels)
+
+
+class BudgetTracker:
+    """`silent_for`: seconds since the pods' view was last confirmed. `watched_until`: of the leader before us."""
+
+    def __init__(
+        self,
+        pods: Store[Pod],
+        nodes: Store[Node],
+        clock: Clock,
+        *,
+        silent_for: Callable[[], float],
+        watched_until: Callable[[], datetime | None],
+    ) -> None:
+        self._pods = pods
+        self._nodes = nodes
+        self._clock = clock
+        self._silent_for = silent_for
+        self._watched_until = watched_until
+        self._budgets: dict[str, dict[ObjectKey, BudgetMemory]] = {}  # by namespace
+
+    @property
+    def version(self) -> int:
+        """Every change of a pod up to this one is in the accounts."""
+        return self._pods.version
+
+    def memories(self) -> Iterator[tuple[ObjectKey, BudgetMemory]]:
+        for budgets in self._budgets.values():
+            yield from budgets.items()
+
+    def forget(self, key: ObjectKey) -> None:
+        self._budgets.get(key.namespace, {}).pop(key, None)
+
+    def start_over(self) -> None:
+        """The API server's history went back: versions of pods mean nothing any more."""
+        for _, memory in self.memories():
+            memory.account.version = 0
+
+    # -- budgets -------------------------------------------------------------------------------------------------------
+
+    def memory_of(self, record: KubeObject[GPUWorkloadBudget], budget: GPUWorkloadBudget) -> BudgetMemory:
+        """Raises NewerAccount if a newer version of the operator counts here."""
+        held = self._budgets.get(record.key.namespace, {}).get(record.key)
+        if held is None or held.uid != record.uid_text:
+            held = self._taken_up(record, budget)
+            self._budgets.setdefault(record.key.namespace, {})[record.key] = held
+        elif held.generation != record.generation:
+            self._respecify(held, record, budget.spec)
+        return held
+
+    def _taken_up(self, record: KubeObject[GPUWorkloadBudget], budget: GPUWorkloadBudget) -> BudgetMemory:
+        now, spec, status = self._clock.now(), budget.spec, budget.status
+        made_at = seconds(record.created_at or now)
+        lost = False
+        try:
+            account = unpack(status.account) if status.account else fresh(spec.quota.window_hours, made_at)
+        except NotAnAccount:
+            account, lost = fresh(spec.quota.window_hours, made_at), True
+        account = account.with_width(width_of(spec.quota.window_hours))
+        if account.version > self._pods.version:
+            account.version = 0  # of another history
+        memory = BudgetMemory(
+            record.uid_text,
+            record.generation,
+            spec,
+            _selector(spec),
+            limits_of(spec),
+            account,
+            status.account or "",
+            _told(budget, account),
+            lost,
+        )
+        known = set(account.open) | set(account.ended)
+        pods = {
+            short_uid(pod): pod
+            for pod in self._of_namespace(record.key.namespace)
+            if counts(pod, memory.resource) and (memory.belongs(pod) or short_uid(pod) in known)
+        }
+        watched = self._watched_until()
+        written = account.at
+        changed = take_up(
+            account,
+            list(self._listed(memory, pods, seconds(now))),
+            seconds(now),
+            alive_until=max(written, seconds(watched)) if watched is not None else written,
+            seen={uid: pod.resource_version for uid, pod in pods.items()},
+        )
+        memory.pods = {uid: pod for uid, pod in pods.items() if uid in account.open}
+        memory.finished = {uid for uid, pod in pods.items() if pod.finished}
+        memory.changed_at = now if changed or lost or not status.account else None
+        return memory
+
+    def _listed(self, memory: BudgetMemory, pods: dict[bytes, Pod], now: int) -> Iterator[Sighting]:
+        for uid, pod in pods.items():
+            node = self._nodes.get(ObjectKey("", pod.node))
+            seen = sight_in_list(pod, memory.resource, now, node)
+            if node is not None or seen.end is not None:
+                yield seen
+            elif uid in memory.account.open:  # nothing runs on a Node that is gone
+                yield msgspec.structs.replace(seen, end=now, sure_until=memory.account.open[uid].sure_until)
+
+    def _respecify(
+        self, memory: BudgetMemory, record: KubeObject[GPUWorkloadBudget], spec: GPUWorkloadBudgetSpec
+    ) -> None:
+        """A changed spec holds at once for what runs; hours already used stay."""
+        now = self._clock.now()
+        memory.generation, memory.spec = record.generation, spec
+        memory.selector, memory.limits = _selector(spec), limits_of(spec)
+        memory.account = memory.account.with_width(width_of(spec.quota.window_hours))
+        for pod in self._of_namespace(record.key.namespace):
+            if not pod.finished and counts(pod, memory.resource):
+                self._see(memory, pod, now, since=seconds(now))
+        memory.changed_at = memory.changed_at or now
+
+    def _of_namespace(self, namespace: str) -> Iterable[Pod]:
+        return [pod for pod in self._pods.values() if pod.key.namespace == namespace]
+
+    # -- pods ----------------------------------------------------------------------------------------------------------
+
+    def of_pod(self, old: Pod | None, new: Pod | None) -> Iterable[ObjectKey]:
+        """The budgets in whose accounts this opens or closes something."""
+        changed = new or old
+        assert changed is not None, "a change has a before or an after"
+        budgets = self._budgets.get(changed.key.namespace)
+        if not budgets:
+            return ()
+        now = self._clock.now()
+        return [key for key, memory in budgets.items() if self._note(memory, old, new, now)]
+
+    def _note(self, memory: BudgetMemory, old: Pod | None, new: Pod | None, now: datetime) -> bool:
+        if new is None:
+            assert old is not None, "what is gone was there"
+            return self._gone(memory, old, now)
+        if not counts(new, memory.resource):
+            return False
+        if old is not None and old.finished and short_uid(new) not in memory.account.open:
+            return False
+        # A pod that was there, and did not count, came by an edit of its labels.
+        edited = old is not None and counts(old, memory.resource) and not memory.belongs(old)
+        return self._see(memory, new, now, since=seconds(now) if edited else None)
+
+    def _see(self, memory: BudgetMemory, pod: Pod, now: datetime, *, since: int | None = None) -> bool:
+        uid, node = short_uid(pod), self._nodes.get(ObjectKey("", pod.node))
+        known = uid in memory.account.open
+        if not known and (uid in memory.finished or not memory.belongs(pod)):
+            return False
+        if node is None and not known:
+            return False  # its Node is gone, or will be shown soon
+        silent = int(min(self._silent_for(), 1e9))
+        seen = sight(pod, memory.resource, seconds(now), silent, node)
+        changed = memory.account.see(seen, seconds(now), since)
+        if uid in memory.account.open:
+            memory.pods[uid] = pod
+        else:
+            memory.pods.pop(uid, None)
+            memory.finished.add(uid)
+        if changed:
+            memory.changed_at = memory.changed_at or now
+        return changed
+
+    def _gone(self, memory: BudgetMemory, last: Pod, now: datetime) -> bool:
+        uid = short_uid(last)
+        known = memory.pods.pop(uid, None)
+        if uid in memory.finished:
+            memory.finished.discard(uid)
+        elif uid in memory.account.open:
+            # The removal itself came with a later state. A list without it tells only that it went since the last one.
+            unheard = int(min(self._silent_for(), 1e9)) if known is last else None
+            sure = seconds(now) - unheard if unheard is not None else None
+            memory.account.see(sight_gone(last, memory.resource, seconds(now), self._sure(last, sure)), seconds(now))
+        else:
+            return False
+        memory.changed_at = memory.changed_at or now
+        return True
+
+    def _sure(self, pod: Pod, until: int | None) -> int | None:
+        silent = silent_since(self._nodes.get(ObjectKey("", pod.node)))
+        known = [each for each in (until, silent) if each is not None]
+        return min(known) if known else None
+
+    # -- Nodes ---------------------------------------------------------------------------------------------------------
+
+    def of_node(self, old: Node | None, new: Node | None) -> Iterable[ObjectKey]:
+        """Budgets whose pods run there: the Node falls silent, reports again, has another price, or is gone."""
+        changed = new or old
+        assert changed is not None, "a change has a before or an after"
+        if old is not None and new is not None and _same(old, new):
+            return ()
+        now = self._clock.now()
+        woken: dict[ObjectKey, None] = {}
+        for pod in self._pods.by_index(PODS_BY_NODE, changed.key.name):
+            for key, memory in self._budgets.get(pod.key.namespace, {}).items():
+                if not pod.finished and counts(pod, memory.resource) and self._moved(memory, pod, old, new, now):
+                    woken[key] = None
+        return woken
+
+    def _moved(self, memory: BudgetMemory, pod: Pod, old: Node | None, new: Node | None, now: datetime) -> bool:
+        if new is not None:
+            return self._see(memory, pod, now)
+        uid = short_uid(pod)
+        if uid not in memory.account.open:
+            return False
+        memory.account.see(sight_gone(pod, memory.resource, seconds(now), silent_since(old)), seconds(now))
+        memory.pods.pop(uid, None)
+        memory.finished.add(uid)
+        memory.changed_at = memory.changed_at or now
+        return True
+
+
+def _told(budget: GPUWorkloadBudget, account: BudgetAccount) -> Told:
+    """What the status says, in the account's own units: equal use is no reason to write."""
+    status = budget.status
+    if status.as_of is None:
+        return Told(exceeded_at=status.exceeded_at, alerted=status.alerted)
+    at = seconds(status.as_of)
+    degraded = next((each.reason for each in status.conditions if each.type == DEGRADED and each.status == "True"), "")
+    return Told(at, account.used(USED, at), status.exceeded_at, status.alerted, status.observed_generation, degraded)
+
+
+def _selector(spec: GPUWorkloadBudgetSpec) -> Selector:
+    rows = spec.selector.match_expressions
+    return selector(spec.selector.match_labels, (LabelRequirement(row.key, row.operator, row.values) for row in rows))
+
+
+def _same(old: Node, new: Node) -> bool:
+    def told(node: Node) -> object:
+        return node.ready is None, node.annotations.get("tgp.io/hourly-price"), node.allocatable
+
+    return told(old) == told(new)

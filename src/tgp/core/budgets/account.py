@@ -1,0 +1,284 @@
+"""What a budget has counted: closed spans as sums per bucket, open pods one by one. Exact integers.
+
+The window has 720 buckets, and one more that is partly outside it. In that one at most `peak` times the seconds inside
+still counts, so use is exact at every edge of a bucket and never below the truth in between. Beside the buckets stand
+the sums of 31 days by the hour: a longer window tomorrow refunds nothing.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tgp.core.budgets.spans import Sighting
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+
+BUCKETS = 720
+HOUR = 3600
+HOURS_KEPT = 31 * 24
+ENDED_KEPT = 90  # seconds for which a pod that ended is remembered by name
+COUNTED_BEFORE = 60  # seconds: what ended longer than this before the last write was in it
+
+# The series of an account. Time is in milli-GPU-seconds, money in micro-dollars an hour times seconds.
+USED, UNSURE, USD, UNPRICED = range(4)
+SERIES = 4
+PEAKED = (USED, USD)  # these hold against a limit: what is outside the window leaves second by second
+
+
+class OpenPod(NamedTuple):
+    """A pod that is placed or running. What ran before a resize or a change of price is closed already."""
+
+    start: int | None  # None: it has not started
+    milli: int
+    rate: int | None = None  # micro-dollars an hour; None: the Node has no price
+    sure_until: int | None = None  # None: its Node reports
+
+
+def _table(columns: int, rows: int = SERIES) -> Ints:
+    return np.zeros((rows, columns), np.int64)
+
+
+@dataclass(slots=True, eq=False)
+class BudgetAccount:
+    """Changed in place by its one owner; the budget's status holds a packed copy."""
+
+    width: int  # seconds of a bucket
+    at: int  # the moment of the last change: all that was seen until then is in it
+    version: int = 0  # of the pod list that it was counted from; 0: unknown
+    sums: Ints = field(default_factory=lambda: _table(BUCKETS + 1))
+    peaks: Ints = field(default_factory=lambda: _table(BUCKETS + 1, len(PEAKED)))
+    hourly: Ints = field(default_factory=lambda: _table(HOURS_KEPT + 1))
+    open: dict[bytes, OpenPod] = field(default_factory=dict)
+    ended: dict[bytes, int] = field(default_factory=dict)  # when
+    newest: int = -1  # the bucket in the last column, counted from the epoch
+    newest_hour: int = -1
+
+    def __post_init__(self) -> None:
+        if self.newest < 0:
+            self.newest, self.newest_hour = self.at // self.width, self.at // HOUR
+
+    @property
+    def window(self) -> int:
+        return self.width * BUCKETS
+
+    # -- time moves on -------------------------------------------------------------------------------------------------
+
+    def advance(self, now: int) -> None:
+        """Drop what no window of today can see, and forget who ended long ago. Time never goes back here."""
+        if now <= self.at:
+            return
+        if (steps := now // self.width - self.newest) > 0:
+            self.newest += steps
+            for table in (self.sums, self.peaks):
+                _shift(table, steps)
+        if (steps := now // HOUR - self.newest_hour) > 0:
+            self.newest_hour += steps
+            _shift(self.hourly, steps)
+        self.at = now
+        if self.ended:
+            self.ended = {uid: end for uid, end in self.ended.items() if end > now - ENDED_KEPT}
+
+    # -- pods come and go ----------------------------------------------------------------------------------------------
+
+    def see(self, seen: Sighting, now: int, since: int | None = None) -> bool:
+        """Take a pod's state over; whether that opened, cut or closed a span. `since`: it did not count before."""
+        self.advance(now)
+        if seen.uid in self.ended:
+            return False
+        held = self.open.get(seen.uid)
+        if seen.end is not None:
+            return self._close(seen, held, now, since)
+        start = seen.start if held is None or held.start is None else held.start
+        if start is not None and since is not None and held is None:
+            start = max(start, since)
+        if held is not None and held.start is not None and (held.milli, held.rate) != (seen.milli, seen.rate):
+            self._charge_pod(held, held.start, now)  # the span is cut here
+            start = max(now, held.start)
+        after = OpenPod(start, seen.milli, seen.rate, seen.sure_until)
+        self.open[seen.uid] = after
+        return after != held
+
+    def _close(self, seen: Sighting, held: OpenPod | None, now: int, since: int | None) -> bool:
+        assert seen.end is not None, "only what has ended is closed"
+        self.open.pop(seen.uid, None)
+        self.ended[seen.uid] = max(seen.end, now)
+        start = held.start if held is not None and held.start is not None else seen.start
+        if start is None:
+            return held is not None
+        if since is not None and held is None:
+            start = max(start, since)
+        pod = held or OpenPod(start, seen.milli, seen.rate)
+        if held is not None and held.start is None:
+            pod = OpenPod(start, seen.milli, seen.rate)
+        self._charge_pod(pod._replace(sure_until=seen.sure_until), start, seen.end)
+        return True
+
+    def _charge_pod(self, pod: OpenPod, start: int, end: int) -> None:
+        self.charge(USED, start, end, pod.milli)
+        if pod.sure_until is not None:
+            self.charge(UNSURE, max(start, pod.sure_until), end, pod.milli)
+        if pod.rate is None:
+            self.charge(UNPRICED, start, end, pod.milli)
+        else:
+            self.charge(USD, start, end, pod.rate)
+
+    # -- sums ----------------------------------------------------------------------------------------------------------
+
+    def charge(self, series: int, start: int, end: int, amount: int) -> None:
+        """Add one closed span."""
+        if start >= end or not amount:
+            return
+        self.advance(end)
+        where = _add(self.sums[series], (self.newest - BUCKETS, self.width), start, end, amount)
+        if where is not None and series in PEAKED:
+            self.peaks[PEAKED.index(series), where] += amount
+        _add(self.hourly[series], (self.newest_hour - HOURS_KEPT, HOUR), start, end, amount)
+
+    def fold(self, series: int, starts: Ints, ends: Ints, amounts: Ints) -> None:
+        """Add many closed spans to the buckets at once."""
+        touched = _add_many(self.sums[series], (self.newest - BUCKETS, self.width), starts, ends, amounts)
+        if series in PEAKED:
+            self.peaks[PEAKED.index(series)] += touched
+
+    def closed(self, series: int, now: int) -> int:
+        """What closed spans used in the window that ends now. Never below the truth, exact at the edges."""
+        sums = self.sums[series]
+        gone = now // self.width - self.newest  # buckets that have left since the last change
+        if gone > BUCKETS:
+            return 0
+        gone = max(gone, 0)
+        oldest = int(sums[gone])
+        if oldest and series in PEAKED:
+            inside = self.width - now % self.width
+            oldest = min(oldest, int(self.peaks[PEAKED.index(series), gone]) * inside)
+        return oldest + int(sums[gone + 1 :].sum())
+
+    def opened(self, series: int, now: int) -> int:
+        """What open pods used in the window that ends now."""
+        begin = now - self.window
+        total = 0
+        for start, milli, rate, sure_until in self.open.values():
+            if start is None or start >= now:
+                continue
+            lasts = now - max(start, begin)
+            if series == USED:
+                total += milli * lasts
+            elif series == USD:
+                total += (rate or 0) * lasts
+            elif series == UNSURE:
+                total += milli * min(lasts, max(0, now - sure_until)) if sure_until is not None else 0
+            elif rate is None:
+                total += milli * lasts
+        return total
+
+    def used(self, series: int, now: int) -> int:
+        return self.closed(series, now) + self.opened(series, now)
+
+    # -- another window ------------------------------------------------------------------------------------------------
+
+    def with_width(self, width: int) -> "BudgetAccount":
+        """The same use by buckets of another width. What an hour used counts until the whole hour has left."""
+        if width == self.width:
+            return self
+        other = BudgetAccount(width, self.at, self.version, open=self.open, ended=self.ended)
+        other.hourly, other.newest_hour = self.hourly, self.newest_hour
+        ends = (np.arange(HOURS_KEPT + 1) + self.newest_hour - HOURS_KEPT + 1) * HOUR
+        last = np.minimum(ends, self.at + 1)
+        for series in range(SERIES):
+            other.fold(series, last - 1, last, self.hourly[series])
+        return other
+
+
+def fresh(window_hours: int, at: int) -> BudgetAccount:
+    """An account that has counted nothing yet, of a budget that counts from `at`."""
+    return BudgetAccount(width_of(window_hours), at)
+
+
+def width_of(window_hours: int) -> int:
+    return window_hours * HOUR // BUCKETS
+
+
+def take_up(
+    account: BudgetAccount, listed: Iterable[Sighting], now: int, *, alive_until: int, seen: Mapping[bytes, int]
+) -> bool:
+    """Continue from an account that another process wrote, by one complete list of the pods; whether it changed.
+
+    `alive_until`: the last moment at which that process is known to have watched. `seen`: by uid the version of a
+    listed pod; what the account's own list already showed is in it.
+
+    | in the account | in the list | what follows |
+    | open | running | goes on from its recorded start |
+    | open | finished | closed with its own end |
+    | open, never started | running or finished | its own start, its own end |
+    | open | gone | closed now; sure until the other process, or its Node, was last heard of |
+    | ended | anything | nothing |
+    | absent | finished before the last write | nothing: it was counted |
+    | absent | finished later, or running | from its start, if that is later than the last write; else from that write |
+    """
+    written, version = account.at, account.version
+    account.advance(now)
+    here, changed = {each.uid: each for each in listed}, False
+    for uid, pod in list(account.open.items()):
+        if uid not in here:
+            heard = min(alive_until if pod.sure_until is None else min(alive_until, pod.sure_until), now)
+            gone = Sighting(uid, pod.milli, pod.start, now, max(heard, 0), pod.rate)
+            changed = account.see(gone, now) or changed
+    for uid, each in here.items():
+        if uid in account.open:
+            changed = account.see(each, now) or changed
+        elif each.end is not None and (each.end <= written - COUNTED_BEFORE or 0 < seen.get(uid, 0) <= version):
+            continue
+        else:
+            later = each.start is None or each.start > written - COUNTED_BEFORE
+            changed = account.see(each, now, None if later else written) or changed
+    return changed
+
+
+def _shift(table: Ints, steps: int) -> None:
+    width = table.shape[1]
+    if steps >= width:
+        table[:] = 0
+        return
+    table[:, :-steps] = table[:, steps:].copy()
+    table[:, -steps:] = 0
+
+
+def _add(row: Ints, scale: tuple[int, int], start: int, end: int, amount: int) -> slice | None:
+    """Add a span to a row, of which `scale` is its first bucket and the width of all; the columns it touches.
+
+    None: it ended before the first.
+    """
+    base, width = scale
+    start = max(start, base * width)
+    if start >= end:
+        return None
+    first, last = start // width - base, (end - 1) // width - base
+    if first == last:
+        row[first] += amount * (end - start)
+    else:
+        row[first] += amount * ((base + first + 1) * width - start)
+        row[last] += amount * (end - (base + last) * width)
+        if last - first > 1:
+            row[first + 1 : last] += amount * width
+    return slice(first, last + 1)
+
+
+def _add_many(row: Ints, scale: tuple[int, int], starts: Ints, ends: Ints, amounts: Ints) -> Ints:
+    """Add spans; returns for each column the amounts of the spans that touch it."""
+    base, width = scale
+    begin = base * width
+    kept = ends > np.maximum(starts, begin)
+    starts, ends, amounts = np.maximum(starts[kept], begin), ends[kept], amounts[kept]
+    first, last = starts // width - base, (ends - 1) // width - base
+    whole, touched = np.zeros(len(row) + 1, np.int64), np.zeros(len(row) + 1, np.int64)
+    np.add.at(row, first, amounts * ((first + base + 1) * width - starts))
+    np.subtract.at(row, last, amounts * ((last + base + 1) * width - ends))
+    np.add.at(whole, first + 1, amounts)
+    np.subtract.at(whole, last + 1, amounts)
+    np.add.at(touched, first, amounts)
+    np.subtract.at(touched, last + 1, amounts)
+    row += width * np.cumsum(whole[:-1])
+    return np.cumsum(touched[:-1])

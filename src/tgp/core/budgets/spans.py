@@ -1,0 +1,107 @@
+"""When a pod held what it asked for: from the start of the first container that asks for it until its end is proven.
+
+Moments are whole seconds by the API server's time. A kubelet's stamps are believed only within the bounds of what was
+seen: a host whose clock is a day off moves no bill by more than the delay of the watch.
+"""
+
+from datetime import datetime
+from hashlib import blake2b
+
+import msgspec
+
+from tgp.api.field_error import Invalid
+from tgp.api.values import microusd
+from tgp.core.model.node import Node
+from tgp.core.model.pod import Pod
+from tgp.core.model.record import uid_text
+from tgp.core.requests.node_metadata import PRICE
+
+STATUS_DELAY = 60  # seconds that a kubelet's report may take to reach us
+SILENT_NODE = 50  # seconds without a heartbeat after which the control plane calls a Node silent
+UID_BYTES = 6  # of a pod's uid as the account keeps it: 5,000 open pods share one by chance once in 20 million times
+MOST_MILLI = 10**10  # ten million units per pod: more is counted as this, so that every sum fits in 64 bits
+
+
+class Sighting(msgspec.Struct, frozen=True):
+    """What is known of a pod that counts, in bounded time."""
+
+    uid: bytes
+    milli: int
+    start: int | None = None  # None: placed on a node, and not started yet
+    end: int | None = None  # None: it may be running
+    sure_until: int | None = None  # after this its use is only possible; None: it is sure
+    rate: int | None = None  # micro-dollars an hour of its share of the Node; None: the Node has no price
+
+
+def short_uid(pod: Pod) -> bytes:
+    return blake2b(uid_text(pod.uid).encode(), digest_size=UID_BYTES).digest()
+
+
+def seconds(moment: datetime) -> int:
+    return int(moment.timestamp())
+
+
+def bounded(stamp: datetime | None, earliest: int, seen: int) -> int | None:
+    """A kubelet's stamp within what was seen; None: there is no stamp."""
+    return None if stamp is None else max(min(seconds(stamp), seen), min(earliest, seen))
+
+
+def counts(pod: Pod, resource: str) -> bool:
+    """Whether it ever used the resource, or may: it is placed on a node, and asks for it."""
+    return bool(pod.node) and pod.requests.milli(resource) > 0
+
+
+def sight(pod: Pod, resource: str, seen: int, silent: int = 0, node: Node | None = None) -> Sighting:
+    """A state of the pod that arrived at `seen`, after the view had been silent for that many seconds.
+
+    What it shows happened at most so long before as a report and the view may be late, and not before the pod existed.
+    """
+    earliest = seen - max(STATUS_DELAY, silent)
+    created = seconds(pod.created_at) if pod.created_at is not None else earliest
+    start = bounded(pod.started(resource), max(earliest, created), seen)
+    end = None
+    if pod.finished:
+        end = bounded(pod.ended_at, max(earliest, created), seen)
+        end = seen if end is None else end
+    if start is not None and end is not None:
+        end = max(start, end)
+    heard = silent_since(node) if end is None else None
+    return Sighting(
+        short_uid(pod),
+        min(pod.requests.milli(resource), MOST_MILLI),
+        start,
+        end,
+        heard,
+        hourly_share(pod, resource, node),
+    )
+
+
+def sight_in_list(pod: Pod, resource: str, now: int, node: Node | None = None) -> Sighting:
+    """The same from a list alone: nothing was seen before, so its stamps hold from its creation until now."""
+    return sight(pod, resource, now, now, node)
+
+
+def sight_gone(pod: Pod, resource: str, seen: int, sure_until: int | None = None) -> Sighting:
+    """It no longer exists; `pod` is the last state that was seen. `sure_until` None: its removal itself was seen."""
+    last = sight(pod, resource, seen)
+    return last if last.end is not None else msgspec.structs.replace(last, end=seen, sure_until=sure_until)
+
+
+def silent_since(node: Node | None) -> int | None:
+    """When the Node was last heard of; None: it reports."""
+    if node is None or node.ready is not None or node.ready_since is None:
+        return None
+    return seconds(node.ready_since) - SILENT_NODE
+
+
+def hourly_share(pod: Pod, resource: str, node: Node | None) -> int | None:
+    """Micro-dollars an hour, rounded up; None: the Node has no price, or nothing of the resource."""
+    written = node.annotations.get(PRICE) if node is not None else None
+    if node is None or written is None:
+        return None
+    whole = node.allocatable.milli(resource)
+    try:
+        price = microusd(written, PRICE)
+    except Invalid:
+        return None
+    return -(-price * min(pod.requests.milli(resource), whole) // whole) if whole > 0 else None

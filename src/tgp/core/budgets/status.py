@@ -1,0 +1,151 @@
+"""What a budget's status says, and when it is worth a write."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from tgp.api.budget import GPUWorkloadBudgetSpec
+from tgp.api.values import go_duration, rfc3339
+from tgp.core.budgets.account import BudgetAccount
+from tgp.core.budgets.assess import (
+    FORECAST,
+    Assessment,
+    Limits,
+    gpus_text,
+    hours_text,
+    reached_at,
+    usd_text,
+)
+from tgp.core.model.conditions import ConditionUpdate
+
+READY, EXCEEDED, DEGRADED = "Ready", "QuotaExceeded", "Degraded"
+OWNED = frozenset({READY, EXCEEDED, DEGRADED})
+
+GATHERED = timedelta(seconds=1)  # spans that open or close within it are one write
+PACE = 5  # seconds between two writes for use alone
+REFRESHED = 300  # seconds after which use that moves is written anyway
+STEP = 200  # parts of the quota: use that moved by one of them is written
+FALLS_BY = 5  # percentage points that use must fall below an alert before it can be raised again
+
+
+class Told(msgspec.Struct, frozen=True):
+    """What the status says now. All absent: nothing was written yet."""
+
+    at: int = 0
+    used: int = -1
+    exceeded_at: datetime | None = None
+    alerted: tuple[str, ...] = ()
+    generation: int = 0
+    trouble: str = ""  # the reason of Degraded
+
+
+class Trouble(msgspec.Struct, frozen=True):
+    """Why a budget cannot do all that it is asked for."""
+
+    reason: str
+    message: str
+
+
+def raised(spec: GPUWorkloadBudgetSpec, limits: Limits, seen: Assessment, before: tuple[str, ...]) -> tuple[str, ...]:
+    """The alerts that hold. One that was raised holds until use has fallen well below it: each is told once a rise."""
+    holding = []
+    for alert in spec.alerts:
+        name = str(alert)
+        if isinstance(alert, str):
+            if seen.exhausted_at is not None and (name in before or not seen.exceeded):
+                holding.append(name)
+            continue
+        bound = alert - FALLS_BY if name in before else alert
+        if seen.used * 100 >= limits.used * bound and seen.used > 0:
+            holding.append(name)
+    return tuple(holding)
+
+
+def worth_writing(told: Told, now: Told, limits: Limits, seen: Assessment, *, changed: bool) -> bool:
+    """`now`: what the status would say. `changed`: a span opened or closed."""
+    same = (told.exceeded_at, told.alerted, told.generation, told.trouble) == (
+        now.exceeded_at,
+        now.alerted,
+        now.generation,
+        now.trouble,
+    )
+    if changed or not same:
+        return True
+    moved = abs(seen.used - told.used)
+    if moved * STEP >= limits.used and seen.now >= told.at + PACE:
+        return True
+    return moved > 0 and seen.now >= told.at + REFRESHED
+
+
+def look_again(
+    spec: GPUWorkloadBudgetSpec, limits: Limits, account: BudgetAccount, seen: Assessment, told: Told
+) -> int | None:
+    """When the status may be worth a write although nothing happens; None: only after something did."""
+    moments: list[int | None] = [seen.next_change_at]
+    if seen.milli:
+        moments.append(max(told.at + PACE, seen.now + max(1, limits.used // STEP // seen.milli)))
+    if seen.moves:
+        moments.append(max(told.at, seen.now - REFRESHED) + REFRESHED)
+    moments += [
+        reached_at(limits, account, seen.now, alert)
+        for alert in spec.alerts
+        if isinstance(alert, int) and str(alert) not in told.alerted
+    ]
+    return min((max(each, seen.now + 1) for each in moments if each is not None), default=None)
+
+
+def parts(spec: GPUWorkloadBudgetSpec, seen: Assessment, now: Told, account: str) -> dict[str, Any]:
+    """The fields of the status but for its conditions; None: it is absent."""
+    money = spec.quota.usd is not None
+    return {
+        "consumedGpuHours": hours_text(seen.used),
+        "remainingGpuHours": hours_text(seen.left),
+        "asOf": _time(seen.now),
+        "gpusInUse": gpus_text(seen.milli),
+        "consumedUsd": usd_text(seen.usd) if money or seen.usd else None,
+        "unpricedGpuHours": hours_text(seen.unpriced) if money and seen.unpriced else None,
+        "uncertaintyGpuHours": hours_text(seen.unsure) if seen.unsure else None,
+        "exceededAt": rfc3339(now.exceeded_at) if now.exceeded_at is not None else None,
+        "exhaustedAt": _time(seen.exhausted_at),
+        "nextChangeAt": _time(seen.next_change_at),
+        "alerted": list(now.alerted) or None,
+        "account": account,
+        "observedGeneration": now.generation,
+    }
+
+
+def conditions(spec: GPUWorkloadBudgetSpec, seen: Assessment, trouble: Trouble | None) -> list[ConditionUpdate]:
+    ready = ConditionUpdate(READY, True, "Reconciled", "Use is counted")
+    window = go_duration(timedelta(hours=spec.quota.window_hours))
+    use = f"{_short(hours_text(seen.used))} of {spec.quota.gpu_hours} GPU-hours were used in the last {window}"
+    if spec.quota.usd is not None:
+        use += f", and ${usd_text(seen.usd)} of ${spec.quota.usd}"
+    if seen.exceeded:
+        back = f"; hours come back at {_time(seen.next_change_at)}" if seen.next_change_at is not None else ""
+        over = ConditionUpdate(EXCEEDED, True, "QuotaReached", f"{use}{back}. Action: {spec.enforcement.action}")
+    else:
+        ends = f"; at this rate the quota is used up at {_time(seen.exhausted_at)}" if seen.exhausted_at else ""
+        over = ConditionUpdate(EXCEEDED, False, "WithinBudget", f"{use}{ends}")
+    if trouble is None:
+        well = ConditionUpdate(DEGRADED, False, "ReconcileSucceeded", "Nothing stands in the way")
+    else:
+        well = ConditionUpdate(DEGRADED, True, trouble.reason, trouble.message)
+    return [ready, over, well]
+
+
+def alert_text(name: str, spec: GPUWorkloadBudgetSpec, seen: Assessment) -> str:
+    use = f"{_short(hours_text(seen.used))} of {spec.quota.gpu_hours} GPU-hours are used"
+    if name == FORECAST:
+        return f"At this rate the quota is used up at {_time(seen.exhausted_at)}: {use}"
+    return f"Use has reached {name} % of the quota: {use}"
+
+
+def _short(decimal: str) -> str:
+    """Two places are enough for a sentence."""
+    whole, _, rest = decimal.partition(".")
+    return f"{whole}.{rest[:2]}" if rest[:2].strip("0") else whole
+
+
+def _time(moment: int | None) -> str | None:
+    return None if moment is None else rfc3339(datetime.fromtimestamp(moment, UTC))

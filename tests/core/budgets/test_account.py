@@ -1,0 +1,213 @@
+"""The account: sums are the sums over spans, whatever comes in whichever order, and nothing is refunded."""
+
+import random
+
+import numpy as np
+import pytest
+
+from tests.amounts import amount
+from tgp.core.budgets.account import BUCKETS, HOURS_KEPT, UNSURE, USD, USED, BudgetAccount, OpenPod, fresh, take_up
+from tgp.core.budgets.packing import NewerAccount, NotAnAccount, pack, unpack
+from tgp.core.budgets.spans import Sighting
+
+NOW = 1_800_000_000 // 3600 * 3600
+DAY = 86_400
+
+
+def uid(number: int) -> bytes:
+    return number.to_bytes(6, "big")
+
+
+def truth(spans: list[tuple[int, int, int]], begin: int, end: int) -> int:
+    return sum(milli * max(0, min(end, to) - max(begin, since)) for since, to, milli in spans)
+
+
+def spans_of(luck: random.Random, many: int, *, until: int = NOW) -> list[tuple[int, int, int]]:
+    found = []
+    for _ in range(many):
+        end = until - luck.randrange(0, 2 * DAY)
+        found.append((end - luck.choice((1, 30, 600, 7200, DAY)), end, luck.choice((100, 1000, 8000))))
+    return found
+
+
+@pytest.mark.parametrize("hours", [1, 24, 720, 8784])
+@pytest.mark.parametrize("seed", range(amount(2, 10)))
+def test_at_every_edge_use_is_the_sum_over_spans_and_in_between_never_below_it(hours, seed):
+    luck = random.Random(f"{hours}/{seed}")
+    account, spans = fresh(hours, NOW), spans_of(luck, 60)
+    for since, to, milli in spans:
+        account.charge(USED, since, to, milli)
+    w = account.width
+    for _ in range(40):
+        at = NOW + luck.randrange(0, 2 * account.window)
+        edge = at // w * w
+        if edge >= NOW:
+            assert account.closed(USED, edge) == truth(spans, edge - account.window, edge)
+        assert account.closed(USED, at) >= truth(spans, at - account.window, at)
+        oldest = int(account.sums[USED, min(max(at // w - account.newest, 0), BUCKETS)])
+        assert account.closed(USED, at) <= truth(spans, at - account.window, at) + oldest
+
+
+@pytest.mark.parametrize("seed", range(amount(3, 20)))
+def test_many_at_once_are_the_same_as_one_by_one_and_a_split_changes_nothing(seed):
+    luck = random.Random(seed)
+    one, many, cut = (fresh(24, NOW) for _ in range(3))
+    spans = spans_of(luck, 200)
+    for since, to, milli in spans:
+        one.charge(USED, since, to, milli)
+        middle = luck.randrange(since, to)
+        cut.charge(USED, since, middle, milli)
+        cut.charge(USED, middle, to, milli)
+    many.fold(USED, *(np.array(column, np.int64) for column in zip(*spans, strict=True)))
+    assert (one.sums == many.sums).all()
+    assert (one.peaks == many.peaks).all()
+    assert (one.sums == cut.sums).all()
+    assert (one.hourly == cut.hourly).all()
+
+
+def test_time_that_moves_on_drops_only_what_left_the_window():
+    moved, still = fresh(24, NOW), fresh(24, NOW)
+    spans = spans_of(random.Random(1), 100)
+    for account in (moved, still):
+        for since, to, milli in spans:
+            account.charge(USED, since, to, milli)
+    for step in range(0, 30 * 3600, 977):
+        moved.advance(NOW + step)
+        assert moved.closed(USED, NOW + step) == still.closed(USED, NOW + step)
+
+
+@pytest.mark.parametrize("seed", range(amount(3, 20)))
+def test_packing_loses_nothing(seed):
+    luck = random.Random(seed)
+    account = fresh(luck.choice((1, 24, 720)), NOW)
+    account.version = 77
+    for since, to, milli in spans_of(luck, 50 if seed else 0):
+        account.charge(luck.choice((USED, USD, UNSURE)), since, to, milli)
+    for number in range(20 * seed):
+        start = None if number % 3 == 0 else NOW - luck.randrange(DAY)
+        account.open[uid(number)] = OpenPod(start, 1000, None if number % 2 else 5, None if number % 5 else NOW)
+    account.ended = {uid(900 + number): NOW for number in range(seed)}
+    back = unpack(pack(account))
+    for name in ("sums", "peaks", "hourly"):
+        assert (getattr(back, name) == getattr(account, name)).all()
+    for name in ("width", "at", "version", "open", "ended", "newest", "newest_hour"):
+        assert getattr(back, name) == getattr(account, name)
+
+
+def test_an_idle_account_is_short_and_a_busy_one_fits():
+    assert len(pack(fresh(24, NOW))) < 140
+    luck, account = random.Random(1), fresh(720, NOW)
+    for _ in range(5000 * 30):
+        end = NOW - luck.randrange(30 * DAY)
+        account.charge(USED, end - 1200, end, 1000)
+        account.charge(USD, end - 1200, end, 2_490_000)
+    for _ in range(500):
+        account.open[luck.randbytes(6)] = OpenPod(NOW - luck.randrange(DAY), 1000, 2_490_000)
+    assert len(pack(account)) <= 16_384
+    for _ in range(4500):
+        account.open[luck.randbytes(6)] = OpenPod(NOW - luck.randrange(DAY), 1000, 2_490_000)
+    assert len(pack(account)) <= 96 * 1024
+
+
+@pytest.mark.parametrize("damage", ["", "x", "1.", "1.AAAA", "1.!!!", "nonsense"])
+def test_a_damaged_account_is_said_to_be_none(damage):
+    with pytest.raises(NotAnAccount):
+        unpack(damage)
+
+
+def test_one_changed_character_is_noticed_and_a_newer_version_is_left_alone():
+    text = pack(fresh(24, NOW))
+    with pytest.raises(NotAnAccount):
+        unpack(text[:-3] + ("A" if text[-3] != "A" else "B") + text[-2:])
+    with pytest.raises(NewerAccount):
+        unpack("2" + text[1:])
+
+
+def test_a_longer_window_refunds_nothing_and_a_shorter_one_neither():
+    account = fresh(24, NOW)
+    account.charge(USED, NOW - 20 * DAY, NOW - 20 * DAY + 3600, 1000)
+    account.charge(USED, NOW - 600, NOW, 1000)
+    assert account.used(USED, NOW) == 600_000
+    longer = account.with_width(720 * 5)
+    assert longer.used(USED, NOW) == 4_200_000
+    assert longer.with_width(5).used(USED, NOW) == 600_000
+    assert HOURS_KEPT == 744
+
+
+def test_a_resize_or_a_new_price_cuts_the_span_there():
+    account = fresh(24, NOW)
+    account.see(Sighting(uid(1), 1000, NOW, rate=100), NOW)
+    assert account.see(Sighting(uid(1), 2000, NOW, rate=100), NOW + 100)
+    assert account.see(Sighting(uid(1), 2000, NOW, rate=None), NOW + 200)
+    account.see(Sighting(uid(1), 2000, NOW, NOW + 300), NOW + 300)
+    assert account.used(USED, NOW + 300) == 500_000
+    assert account.used(USD, NOW + 300) == 20_000
+
+
+def test_a_pod_that_ended_is_never_counted_again():
+    account = fresh(24, NOW)
+    ended = Sighting(uid(1), 1000, NOW - 100, NOW)
+    assert account.see(ended, NOW)
+    assert not account.see(ended, NOW)
+    assert not account.see(Sighting(uid(1), 1000, NOW - 100), NOW)
+    assert account.used(USED, NOW) == 100_000
+
+
+WRITTEN = NOW - 600
+ALIVE = NOW - 300
+TABLE = [
+    ("open, running: goes on from its recorded start", OpenPod(WRITTEN - 100, 1000), (WRITTEN - 50, None), 700, 0, 1),
+    ("open, finished: its own end", OpenPod(WRITTEN - 100, 1000), (WRITTEN - 50, WRITTEN + 10), 110, 0, 0),
+    ("never started, running: its own start", OpenPod(None, 1000), (WRITTEN + 50, None), 550, 0, 1),
+    ("never started, finished: its own both", OpenPod(None, 1000), (WRITTEN + 50, WRITTEN + 60), 10, 0, 0),
+    ("open, gone: until now, sure while watched", OpenPod(WRITTEN - 100, 1000), None, 700, 300, 0),
+    ("gone from a silent Node", OpenPod(WRITTEN - 100, 1000, None, WRITTEN - 40), None, 700, 640, 0),
+    ("never started and gone: nothing", OpenPod(None, 1000), None, 0, 0, 0),
+    ("ended: nothing", "ended", (WRITTEN - 90, WRITTEN - 10), 0, 0, 0),
+    ("finished before: it was counted", None, (WRITTEN - 500, WRITTEN - 60), 0, 0, 0),
+    ("finished later: all of it", None, (WRITTEN - 30, WRITTEN - 20), 10, 0, 0),
+    ("came and went: all of it", None, (WRITTEN + 10, WRITTEN + 30), 20, 0, 0),
+    ("running, new: from its start", None, (WRITTEN + 10, None), 590, 0, 1),
+    ("running since long: from the write", None, (WRITTEN - 5000, None), 600, 0, 1),
+    ("finished later, ran since long: from the write", None, (WRITTEN - 5000, WRITTEN + 7), 7, 0, 0),
+]
+
+
+@pytest.mark.parametrize(
+    ("held", "shown", "used", "unsure", "left"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE]
+)
+def test_the_rule_of_taking_an_account_up(held, shown, used, unsure, left):
+    account = fresh(24, WRITTEN)
+    if held == "ended":
+        account.ended[uid(1)] = WRITTEN - 10
+    elif held is not None:
+        account.open[uid(1)] = held
+    listed = [] if shown is None else [Sighting(uid(1), 1000, *shown)]
+    account = unpack_of(account)
+    take_up(account, listed, NOW, alive_until=ALIVE, seen={})
+    assert account.used(USED, NOW) == used * 1000
+    assert account.used(UNSURE, NOW) == unsure * 1000
+    assert len(account.open) == left
+
+
+def test_what_the_accounts_own_list_showed_finished_is_in_it_whatever_a_kubelets_clock_says():
+    account = fresh(24, WRITTEN)
+    account.version = 500
+    future = Sighting(uid(1), 1000, NOW - 10, NOW)
+    take_up(account, [future], NOW, alive_until=ALIVE, seen={uid(1): 499})
+    assert account.used(USED, NOW) == 0
+
+
+def test_taking_up_twice_counts_nothing_twice():
+    account = fresh(24, WRITTEN)
+    account.open[uid(1)] = OpenPod(WRITTEN - 100, 1000)
+    listed = [Sighting(uid(2), 1000, WRITTEN + 10, WRITTEN + 30), Sighting(uid(3), 1000, WRITTEN + 10)]
+    take_up(account, listed, NOW, alive_until=ALIVE, seen={})
+    before = account.used(USED, NOW)
+    again = unpack_of(account)
+    take_up(again, listed, NOW, alive_until=ALIVE, seen={})
+    assert again.used(USED, NOW) == before
+
+
+def unpack_of(account: BudgetAccount) -> BudgetAccount:
+    return unpack(pack(account))

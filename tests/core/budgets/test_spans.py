@@ -1,0 +1,133 @@
+"""Each line of docs/accounting.md about what counts, from when and until when."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tgp.core.budgets.spans import (
+    MOST_MILLI,
+    SILENT_NODE,
+    counts,
+    hourly_share,
+    seconds,
+    sight,
+    sight_gone,
+    sight_in_list,
+)
+from tgp.core.model.node import Node
+from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.pod import FAILED, RUNNING, SUCCEEDED, Pod
+from tgp.core.model.resources import Resources
+
+GPU = "nvidia.com/gpu"
+T = datetime(2026, 11, 17, 12, 0, 0, tzinfo=UTC)
+SEEN = seconds(T)
+
+
+def a_pod(**changes) -> Pod:
+    given = {
+        "key": ObjectKey("team", "train"),
+        "uid": "u",
+        "created_at": T - timedelta(hours=3),
+        "node": "node-1",
+        "requests": Resources(2000, 0, ((GPU, 4),)),
+        "phase": RUNNING,
+    }
+    return Pod(**{**given, **changes})
+
+
+def ago(**length: float) -> datetime:
+    return T - timedelta(**length)
+
+
+def test_a_pod_counts_once_it_is_placed_and_if_it_asks_for_the_resource():
+    assert counts(a_pod(), GPU)
+    assert not counts(a_pod(node=""), GPU)
+    assert not counts(a_pod(requests=Resources(2000)), GPU)
+    assert counts(a_pod(requests=Resources(2000)), "cpu")
+
+
+def test_the_amount_is_the_effective_request_in_thousandths():
+    assert sight(a_pod(), GPU, SEEN).milli == 4000
+    assert sight(a_pod(), "cpu", SEEN).milli == 2000
+    assert sight(a_pod(requests=Resources(10**12)), "cpu", SEEN).milli == MOST_MILLI
+
+
+def test_a_pod_that_pulls_its_image_is_open_without_a_start():
+    assert sight(a_pod(phase="Pending"), GPU, SEEN).start is None
+
+
+def test_it_starts_with_the_first_container_that_asks_for_the_resource():
+    starts = (("cpu", ago(seconds=40)), (GPU, ago(seconds=10)))
+    pod = a_pod(started_at=ago(seconds=40), starts=starts)
+    assert sight(pod, GPU, SEEN).start == SEEN - 10
+    assert sight(pod, "cpu", SEEN).start == SEEN - 40
+    assert sight(a_pod(started_at=ago(seconds=40), starts=(("cpu", ago(seconds=40)),)), GPU, SEEN).start is None
+
+
+@pytest.mark.parametrize(
+    ("stamp", "start"),
+    [(5, SEEN - 5), (60, SEEN - 60), (86_400, SEEN - 60), (-86_400, SEEN)],
+    ids=["right", "late report", "a day behind", "a day ahead"],
+)
+def test_a_stamp_is_believed_within_the_bounds_of_what_was_seen(stamp, start):
+    assert sight(a_pod(started_at=ago(seconds=stamp)), GPU, SEEN).start == start
+
+
+@pytest.mark.parametrize("skew", [0, 3600, -3600, 86_400, -86_400])
+def test_a_host_whose_clock_is_off_is_billed_the_same(skew):
+    began = sight(a_pod(started_at=ago(seconds=2 + skew)), GPU, SEEN).start
+    later = SEEN + 1800
+    ended = a_pod(phase=SUCCEEDED, started_at=ago(seconds=2 + skew), ended_at=T + timedelta(seconds=1800 - 2 - skew))
+    assert began is not None
+    assert sight(ended, GPU, later).end - began == 1800
+
+
+def test_after_a_silent_view_older_stamps_are_believed():
+    assert sight(a_pod(started_at=ago(seconds=500)), GPU, SEEN, silent=600).start == SEEN - 500
+
+
+def test_in_a_list_stamps_hold_from_the_pods_creation_on():
+    pod = a_pod(phase=SUCCEEDED, started_at=ago(hours=2), ended_at=ago(hours=1))
+    seen = sight_in_list(pod, GPU, SEEN)
+    assert (seen.start, seen.end) == (SEEN - 7200, SEEN - 3600)
+    assert sight_in_list(a_pod(started_at=ago(days=1)), GPU, SEEN).start == SEEN - 3 * 3600
+
+
+def test_the_end_is_the_last_containers_and_without_one_the_moment_it_was_seen():
+    assert sight(a_pod(phase=FAILED, ended_at=ago(seconds=7)), GPU, SEEN).end == SEEN - 7
+    assert sight(a_pod(phase=FAILED), GPU, SEEN).end == SEEN
+
+
+def test_a_pod_that_the_kubelet_refused_has_no_start():
+    refused = sight(a_pod(phase=FAILED, ended_at=ago(seconds=7)), GPU, SEEN)
+    assert refused.start is None
+
+
+def test_a_pod_that_is_gone_ended_when_that_was_seen():
+    running = a_pod(started_at=ago(seconds=20))
+    assert sight_gone(running, GPU, SEEN).end == SEEN
+    assert sight_gone(running, GPU, SEEN).sure_until is None
+    assert sight_gone(running, GPU, SEEN, SEEN - 15).sure_until == SEEN - 15
+    finished = a_pod(phase=SUCCEEDED, started_at=ago(seconds=20), ended_at=ago(seconds=5))
+    assert sight_gone(finished, GPU, SEEN).end == SEEN - 5
+
+
+def test_on_a_silent_node_it_goes_on_and_what_follows_its_last_word_is_unsure():
+    silent = Node(key=ObjectKey("", "node-1"), ready=None, ready_since=ago(seconds=100))
+    seen = sight(a_pod(started_at=ago(seconds=20)), GPU, SEEN, node=silent)
+    assert (seen.end, seen.sure_until) == (None, SEEN - 100 - SILENT_NODE)
+    reporting = Node(key=ObjectKey("", "node-1"), ready=True, ready_since=ago(seconds=100))
+    assert sight(a_pod(started_at=ago(seconds=20)), GPU, SEEN, node=reporting).sure_until is None
+
+
+def test_money_is_the_pods_share_of_its_nodes_price():
+    def node(**changes) -> Node:
+        given = {"allocatable": Resources(8000, 0, ((GPU, 8),)), "annotations": {"tgp.io/hourly-price": "20.00"}}
+        return Node(key=ObjectKey("", "node-1"), **{**given, **changes})
+
+    assert hourly_share(a_pod(), GPU, node()) == 10_000_000
+    assert hourly_share(a_pod(), GPU, node(annotations={})) is None
+    assert hourly_share(a_pod(), GPU, node(annotations={"tgp.io/hourly-price": "cheap"})) is None
+    assert hourly_share(a_pod(), GPU, node(allocatable=Resources())) is None
+    assert hourly_share(a_pod(), GPU, None) is None

@@ -1,0 +1,335 @@
+"""Budgets in a whole world: hours are counted once and never forgotten, and enforced once and never early."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from tests.sim.an_operator import create, furnish, operator_main
+from tests.sim.cluster.manifests import a_pod
+from tgp.adapters.kube.events import CORE_EVENT
+from tgp.api.resource import GPU_WORKLOAD_BUDGET, LEGACY_BUDGET, NODE, POD, POD_DISRUPTION_BUDGET
+from tgp.core.budgets.spans import seconds
+from tgp.sim.checkers.objects import Quiet
+from tgp.sim.cluster.machines import Hardware
+from tgp.sim.world import World
+
+CPU = {"team": "a"}
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    with World("budgets") as world:
+        begin(world)
+        yield world
+
+
+def begin(world: World, *, machines: int = 1, operators: int = 1) -> None:
+    furnish(world)
+    for number in range(machines):
+        world.cluster.power_on(Hardware(f"node-{number}", cpu="64", memory="256Gi"))
+    for number in range(operators):
+        world.process(f"operator-{number}", operator_main())
+    world.run(minutes=2)
+
+
+def a_budget(world: World, name: str = "team-a", hours: Any = 100, window: int = 24, **enforcement: Any) -> None:
+    spec = {
+        "selector": {"matchLabels": CPU},
+        "quota": {"gpuHours": hours, "windowHours": window},
+        "enforcement": {"action": "AlertOnly", **enforcement},
+        "gpuResourceName": "cpu",
+    }
+    create(world, GPU_WORKLOAD_BUDGET, name, "default", spec=spec)
+    world.run(seconds=5)
+
+
+def a_team_pod(
+    world: World, name: str, *, run_for: str = "", labels: dict[str, str] | None = None, **more: Any
+) -> None:
+    world.api.local_api.create(POD, a_pod(name, labels=labels or CPU, run_for=run_for, restartPolicy="Never", **more))
+
+
+def pods(world: World) -> list[dict[str, Any]]:
+    return list(world.api.local_api.objects(POD))
+
+
+def status(world: World, name: str = "team-a") -> dict[str, Any]:
+    found = world.api.local_api.get(GPU_WORKLOAD_BUDGET, "default", name)
+    assert found is not None
+    return found.get("status", {})
+
+
+def consumed(world: World, name: str = "team-a") -> float:
+    return float(status(world, name)["consumedGpuHours"]) * 3600
+
+
+def condition(world: World, kind: str, name: str = "team-a") -> tuple[str, str]:
+    rows = status(world, name).get("conditions", [])
+    return next(((row["status"], row["reason"]) for row in rows if row["type"] == kind), ("", ""))
+
+
+def reasons(world: World) -> list[str]:
+    return [
+        event["reason"]
+        for event in world.api.local_api.objects(CORE_EVENT)
+        for _ in range(int(event.get("count") or 1))
+        if event["involvedObject"]["kind"] in {"GPUWorkloadBudget", "Pod"}
+    ]
+
+
+def ran(world: World, name: str) -> float:
+    """Seconds, by the pod's own stamps."""
+    pod = world.api.local_api.get(POD, "default", name)
+    assert pod is not None
+    (row,) = pod["status"]["containerStatuses"]
+    ended = row["state"]["terminated"]
+    start, end = (datetime.fromisoformat(ended[key]) for key in ("startedAt", "finishedAt"))
+    return seconds(end) - seconds(start)
+
+
+def test_what_ran_is_counted_to_the_second_and_deleting_it_refunds_nothing(world):
+    a_budget(world)
+    a_team_pod(world, "one", run_for="10m")
+    world.run(minutes=15)
+
+    assert consumed(world) == pytest.approx(ran(world, "one"), abs=1)
+    assert status(world)["remainingGpuHours"].startswith("99.83")
+    assert (status(world)["gpusInUse"], status(world)["trackedPods"]) == ("0", 1)
+    assert condition(world, "Ready") == ("True", "Reconciled")
+    assert condition(world, "QuotaExceeded") == ("False", "WithinBudget")
+    assert condition(world, "Degraded") == ("False", "ReconcileSucceeded")
+
+    before = consumed(world)
+    world.api.local_api.delete(POD, "default", "one")
+    world.run(minutes=10)
+    assert consumed(world) == before
+    assert status(world)["trackedPods"] == 0
+
+
+def test_a_running_pod_counts_as_time_passes_and_a_forced_deletion_ends_it(world):
+    a_budget(world)
+    a_team_pod(world, "one")
+    world.run(minutes=30)
+    first = consumed(world)
+    assert status(world)["gpusInUse"] == "1"
+    world.run(minutes=10)
+    assert consumed(world) == pytest.approx(first + 600, abs=301)
+    world.api.local_api.delete(POD, "default", "one")
+    world.run(seconds=40)
+    after = consumed(world)
+    assert after == pytest.approx(40 * 60 - 20, abs=30)
+    world.run(minutes=20)
+    assert consumed(world) == after
+
+
+def test_only_pods_that_match_count_and_an_edit_adds_a_budget_but_takes_none_away(world):
+    a_budget(world)
+    a_team_pod(world, "other", labels={"team": "b"})
+    a_team_pod(world, "mine")
+    world.run(minutes=10)
+    world.api.local_api.merge_patch(POD, "default", "other", {"metadata": {"labels": {"team": "a"}}})
+    world.api.local_api.merge_patch(POD, "default", "mine", {"metadata": {"labels": {"team": "c"}}})
+    world.run(seconds=5)
+    assert status(world)["gpusInUse"] == "2"
+    before = consumed(world)
+    assert before < 700
+    world.run(minutes=10)
+    for name in ("other", "mine"):
+        world.api.local_api.delete(POD, "default", name)
+    world.run(seconds=40)
+    assert consumed(world) == pytest.approx(before + 1200, abs=30)
+
+
+def test_a_selector_may_be_written_as_expressions(world):
+    a_budget(world)
+    expressions = [{"key": "team", "operator": "In", "values": ["b", "c"]}, {"key": "free", "operator": "DoesNotExist"}]
+    selector = {"matchLabels": None, "matchExpressions": expressions}
+    world.api.local_api.merge_patch(GPU_WORKLOAD_BUDGET, "default", "team-a", {"spec": {"selector": selector}})
+    a_team_pod(world, "counts", labels={"team": "b"})
+    a_team_pod(world, "free", labels={"team": "b", "free": "yes"})
+    a_team_pod(world, "other", labels={"team": "a"})
+    world.run(minutes=5)
+    assert status(world)["gpusInUse"] == "1"
+
+
+def test_a_killed_operator_counts_nothing_twice_and_nothing_less(world):
+    a_budget(world)
+    for number in range(4):
+        a_team_pod(world, f"pod-{number}", run_for="10m")
+    for _ in range(6):
+        world.run(minutes=2)
+        world.processes["operator-0"].crash(restart_after=20)
+    world.run(minutes=10)
+    truth = sum(ran(world, f"pod-{number}") for number in range(4))
+    assert consumed(world) == pytest.approx(truth, abs=4)
+    assert "uncertaintyGpuHours" not in status(world)
+
+
+def test_pods_that_go_while_the_operator_is_away_count_until_it_is_back_and_the_rest_is_unsure(world):
+    a_budget(world)
+    a_team_pod(world, "one")
+    world.run(minutes=10)
+    world.processes["operator-0"].crash(restart_after=600)
+    world.run(seconds=60)
+    world.api.local_api.delete(POD, "default", "one")
+    world.run(minutes=15)
+    said = status(world)
+    unsure = float(said["uncertaintyGpuHours"]) * 3600
+    truth = 10 * 60 + 60
+    assert consumed(world) >= truth - 31
+    assert consumed(world) - unsure <= truth
+    assert unsure == pytest.approx(600, abs=60)
+
+
+def test_a_status_that_is_wiped_or_edited_is_put_back(world):
+    a_budget(world)
+    a_team_pod(world, "one", run_for="5m")
+    world.run(minutes=10)
+    before = consumed(world)
+    world.api.local_api.merge_patch(
+        GPU_WORKLOAD_BUDGET, "default", "team-a", {"status": {"account": None, "consumedGpuHours": "0"}}, "status"
+    )
+    world.run(seconds=10)
+    assert consumed(world) == before
+    assert "AccountRestored" in reasons(world)
+
+
+def test_an_account_that_cannot_be_read_is_made_again_from_what_is_there_and_that_is_said(world):
+    a_budget(world)
+    a_team_pod(world, "one", run_for="5m")
+    world.run(minutes=10)
+    before = consumed(world)
+    world.processes["operator-0"].crash(restart_after=30)
+    world.api.local_api.merge_patch(
+        GPU_WORKLOAD_BUDGET, "default", "team-a", {"status": {"account": "1.broken"}}, "status"
+    )
+    world.run(minutes=3)
+    assert consumed(world) == pytest.approx(before, abs=1)
+    assert condition(world, "Degraded") == ("True", "AccountLost")
+
+
+def test_an_account_of_a_newer_version_is_left_alone(world):
+    a_budget(world)
+    world.processes["operator-0"].crash(restart_after=30)
+    world.api.local_api.merge_patch(
+        GPU_WORKLOAD_BUDGET, "default", "team-a", {"status": {"account": "2.future"}}, "status"
+    )
+    world.run(minutes=3)
+    assert status(world)["account"] == "2.future"
+    assert condition(world, "Ready") == ("False", "NewerAccount")
+
+
+def test_a_quiet_hour_is_no_write_and_a_busy_one_few(world):
+    a_budget(world)
+    a_team_pod(world, "one", run_for="5m")
+    world.run(minutes=10)
+    with Quiet(world):
+        world.run(hours=1)
+    a_team_pod(world, "two")
+    world.run(minutes=2)
+    before = len([effect for effect in world.effects if "gpuworkloadbudgets" in effect.path])
+    world.run(hours=1)
+    after = len([effect for effect in world.effects if "gpuworkloadbudgets" in effect.path])
+    assert 10 <= after - before <= 14
+
+
+def test_a_changed_window_or_selector_holds_at_once_and_refunds_nothing(world):
+    a_budget(world, window=1)
+    a_team_pod(world, "one", run_for="10m")
+    world.run(minutes=100)
+    assert consumed(world) == 0
+    a_team_pod(world, "other", labels={"team": "b"})
+    world.run(minutes=5)
+    change = {"spec": {"quota": {"windowHours": 24}, "selector": {"matchLabels": {"team": "b"}}}}
+    world.api.local_api.merge_patch(GPU_WORKLOAD_BUDGET, "default", "team-a", change)
+    world.run(seconds=5)
+    assert consumed(world) == pytest.approx(ran(world, "one"), abs=6), "used before the window was longer"
+    assert (status(world)["observedGeneration"], status(world)["gpusInUse"]) == (2, "1")
+    before = consumed(world)
+    world.run(minutes=10)
+    world.api.local_api.delete(POD, "default", "other")
+    world.run(seconds=40)
+    assert consumed(world) == pytest.approx(before + 600, abs=10)
+
+
+# -- beyond the quota --------------------------------------------------------------------------------------------------
+
+
+def test_alert_only_says_so_once_per_crossing_however_often_the_operator_restarts(world):
+    a_budget(world, hours="0.5", gracePeriodSeconds=60)
+    a_team_pod(world, "one")
+    world.run(minutes=29)
+    assert condition(world, "QuotaExceeded") == ("False", "WithinBudget")
+    for _ in range(5):
+        world.run(minutes=2)
+        world.processes["operator-0"].crash(restart_after=5)
+    world.run(minutes=5)
+    assert condition(world, "QuotaExceeded") == ("True", "QuotaReached")
+    assert reasons(world).count("BudgetAlert") == 2
+    assert reasons(world).count("QuotaExceeded") == 1
+    assert sorted(status(world)["alerted"]) == ["100", "80"]
+
+
+def test_pods_are_evicted_after_the_grace_and_not_before_and_only_as_many_as_needed(world):
+    a_budget(world, hours=1, window=24, action="Evict", gracePeriodSeconds=120)
+    for number in range(3):
+        a_team_pod(world, f"pod-{number}")
+    world.run(minutes=19)
+    assert condition(world, "QuotaExceeded")[0] == "False"
+    world.run(minutes=2, seconds=20)
+    assert condition(world, "QuotaExceeded")[0] == "True"
+    assert len(pods(world)) == 3
+    world.run(minutes=3)
+    assert pods(world) == [], "the window frees nothing for a day: all have to go"
+    assert reasons(world).count("Evicted") == 6, "each once, on the pod and on the budget"
+    assert "lastEnforcementAt" in status(world)
+
+
+def test_a_pod_that_a_disruption_budget_holds_is_passed_over_and_said(world):
+    a_budget(world, hours="0.5", action="Evict", gracePeriodSeconds=0)
+    a_team_pod(world, "held", labels={**CPU, "app": "held"})
+    a_team_pod(world, "free")
+    spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": "held"}}}
+    create(world, POD_DISRUPTION_BUDGET, "keep", "default", spec=spec)
+    world.run(minutes=25)
+    assert [pod["metadata"]["name"] for pod in pods(world)] == ["held"]
+    assert condition(world, "Degraded") == ("True", "EvictionBlocked")
+    world.api.local_api.delete(POD_DISRUPTION_BUDGET, "default", "keep")
+    world.run(minutes=3)
+    assert pods(world) == []
+
+
+def test_a_legacy_budget_shows_what_its_mirror_counts(world):
+    spec = {
+        "selector": {"matchLabels": CPU},
+        "quota": {"gpuHours": "0.1", "windowHours": 24},
+        "enforcement": {"action": "Evict", "gracePeriodSeconds": 0},
+        "gpuResourceName": "cpu",
+    }
+    create(world, LEGACY_BUDGET, "team-a", "default", spec=spec)
+    world.run(seconds=10)
+    a_team_pod(world, "one")
+    world.run(minutes=10)
+    shown = world.api.local_api.get(LEGACY_BUDGET, "default", "team-a")["status"]
+    assert shown["consumedGpuHours"] == status(world)["consumedGpuHours"]
+    assert float(shown["consumedGpuHours"]) == pytest.approx(0.1, abs=0.002)
+    assert "lastEnforcementAt" in shown
+    assert pods(world) == []
+
+
+def test_a_silent_node_makes_its_pods_use_unsure_and_its_end_ends_them(world):
+    a_budget(world)
+    a_team_pod(world, "one")
+    world.run(minutes=10)
+    world.cluster.power_off("node-0")
+    world.run(minutes=10)
+    said = status(world)
+    assert float(said.get("uncertaintyGpuHours", 0)) > 0
+    world.api.local_api.delete(NODE, "", "node-0")
+    world.run(seconds=10)
+    assert status(world)["gpusInUse"] == "0"
+    after = consumed(world)
+    world.run(minutes=30)
+    assert consumed(world) == after
