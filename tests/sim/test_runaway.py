@@ -148,8 +148,10 @@ def test_a_machine_for_many_pods_that_serves_none_of_them_counts_for_all_of_them
         assert len(env.simulator.fleet.machines) <= MOST
 
 
-def test_a_pool_whose_replicas_get_no_machine_is_told(machines_are: Any):
-    with sim_env("runaway-replicas") as env:
+@pytest.mark.parametrize("seed", ["runaway-replicas", "a"])
+def test_a_pool_whose_replicas_get_no_machine_is_told(machines_are: Any, seed: str):
+    """Each failed machine leaves its slot empty: that alone makes the pool look for another one."""
+    with sim_env(seed) as env:
         machines_are(never_joins)
         begin(env)
         env.world.api.local_api.merge_patch(GPU_NODE_POOL, "default", "pool-0", {"spec": {"replicas": 1}})
