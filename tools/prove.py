@@ -45,8 +45,13 @@ PROOFS = (
     Proof("joining plans", "all five faults at each side effect of joining", ("tests/sim/joining/test_enumerated.py",)),
     Proof(
         "replicas",
-        "two replicas, 12 times with random faults",
-        ("tests/sim/test_operator.py", "tests/sim/test_legacy_budgets.py"),
+        "two replicas, 12 times with random faults; pools 20 times, and a day of machines that serve no pod",
+        (
+            "tests/sim/test_operator.py",
+            "tests/sim/test_legacy_budgets.py",
+            "tests/sim/test_pools.py",
+            "tests/sim/test_runaway.py",
+        ),
     ),
     Proof("day", "a day of the embedded world", ("tests/cli/test_embedded_world.py",)),
     Proof(

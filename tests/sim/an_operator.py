@@ -7,6 +7,7 @@ from typing import Any
 
 from tests.amounts import PROVING
 from tgp.adapters.clouds.registry import facts_of
+from tgp.adapters.kube.revision import ASKED_EVERY
 from tgp.adapters.kube.runtime import TICK
 from tgp.adapters.kube.watch import USUAL, WatchTimes
 from tgp.api.crds import crds
@@ -24,12 +25,14 @@ from tgp.sim.process import Host
 from tgp.sim.world import KUBERNETES, World
 
 NAMESPACE_NAME = "tgp-system"
+ALONE = Settings(leader_elect=False)  # one replica: for tests that are not about whose turn it is
 
-# Of all calls in a quiet world, three in four renew the Lease or begin a watch again. Less often is as true, and takes
-# half the time. `make prove` does it as often as the shipped operator.
+# Of all calls in a quiet world, most renew the Lease, begin a watch again or read the revision. Less often is as true,
+# and takes a third of the time. `make prove` does it as often as the shipped operator.
 RETRY_PERIOD = timedelta(seconds=4)  # shipped: 2
-WATCHES = WatchTimes(at_least=120, at_most=160, silence=timedelta(seconds=165))  # shipped: 30 to 40
-SELDOM_TICK = 5.0  # shipped: 1
+WATCHES = WatchTimes(at_least=300, at_most=400, silence=timedelta(seconds=405))  # shipped: 30 to 40
+REVISION_ASKED_EVERY = 60.0  # shipped: 15
+SELDOM_TICK = 20.0  # shipped: 1
 
 
 def operator_main(settings: Settings | None = None, *, shipped: bool = False, boot: Boot | None = PlainBoot()):  # noqa: B008 - it has no state
@@ -55,6 +58,7 @@ def operator_main(settings: Settings | None = None, *, shipped: bool = False, bo
             resolver=host.process.doors.resolver,
             boot=boot,
             watches=WATCHES if seldom else USUAL,
+            revision_asked_every=REVISION_ASKED_EVERY if seldom else ASKED_EVERY,
             tick=SELDOM_TICK if seldom else TICK,
         )
         try:

@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from tests.sim.an_operator import (
+    ALONE,
     NAMESPACE_NAME,
     a_class,
     a_pool,
@@ -49,7 +50,7 @@ def test_a_class_shows_what_it_could_buy_and_is_quiet_about_it():
         furnish(world)
         open_market(world, "simulated")
         a_class(world, "trial", instanceRequirements={"gpuTypes": ["RTX4090", "H100"], "spotAllowed": True})
-        world.process("operator", operator_main())
+        world.process("operator", operator_main(ALONE))
         settle(world)
         seen = status(world, "trial")
 
@@ -69,7 +70,7 @@ def test_moving_prices_are_written_every_five_minutes_at_most():
         furnish(world)
         open_market(world, "simulated", moves=True)
         a_class(world, "trial")
-        world.process("operator", operator_main())
+        world.process("operator", operator_main(ALONE))
         settle(world)
         before = len([line for line in writes(world) if "gpunodeclasses" in line])
         world.run(hours=1)
@@ -84,7 +85,7 @@ def test_a_refused_key_is_named_and_asked_about_seldom_and_a_new_one_is_tried_wi
         runpod = open_market(world, "runpod")
         a_class(world, "rented", providers=[{"name": "runpod"}])
         a_secret(world, "tgp-operator-secret", RUNPOD_API_KEY="a-wrong-key")
-        world.process("operator", operator_main())
+        world.process("operator", operator_main(ALONE))
         settle(world)
         found, reason, message = condition(world, "rented", "CredentialsValid")
 
@@ -108,7 +109,7 @@ def test_spot_that_no_provider_sells_is_reported_and_so_is_what_cannot_boot_talo
         runpod = open_market(world, "runpod")
         a_class(world, "rented", providers=[{"name": "runpod"}], instanceRequirements={"spotAllowed": True})
         a_secret(world, "tgp-operator-secret", RUNPOD_API_KEY=runpod.key)
-        world.process("operator", operator_main())
+        world.process("operator", operator_main(ALONE))
         settle(world)
 
         assert condition(world, "rented", "SpotUnavailable")[:2] == ("True", "NoSpotProvider")
@@ -125,7 +126,7 @@ def test_a_class_that_can_buy_nothing_is_not_green_and_neither_is_what_waits_for
         a_class(world, "rented", providers=[{"name": "vast"}], instanceRequirements={"gpuTypes": ["L40S"]})
         a_pool(world, "pool", "rented")
         a_secret(world, "tgp-operator-secret", VAST_API_KEY=vast.key, VULTR_API_KEY=vultr.key)
-        world.process("operator", operator_main())
+        world.process("operator", operator_main(ALONE))
         settle(world)
         found, reason, message = condition(world, "rented", "CanBuy")
 
@@ -156,7 +157,7 @@ def test_a_provider_that_counts_searches_is_asked_seldom_until_a_request_waits_f
         vast, vultr = open_market(world, "vast"), open_market(world, "vultr")
         a_class(world, "rented", providers=[{"name": "vast"}, {"name": "vultr"}])
         a_secret(world, "tgp-operator-secret", VAST_API_KEY=vast.key, VULTR_API_KEY=vultr.key)
-        world.process("operator", operator_main())
+        world.process("operator", operator_main(ALONE))
         settle(world)
         asked = vast.calls[CloudVerb.OFFERS]
         world.run(hours=2)
@@ -180,7 +181,7 @@ def test_a_search_quota_that_is_used_up_is_said_as_such_and_hardly_asked_about()
         vast = open_market(world, "vast")
         a_class(world, "rented", providers=[{"name": "vast"}])
         a_secret(world, "tgp-operator-secret", VAST_API_KEY=vast.key)
-        world.process("operator", operator_main())
+        world.process("operator", operator_main(ALONE))
         settle(world)
         vast.pace.searches_left = 0
         world.run(minutes=25)
@@ -201,7 +202,7 @@ def test_a_provider_that_errs_is_unknown_and_its_last_offers_are_served_on(cloud
         furnish(world)
         simulator = open_market(world, "simulated")
         a_class(world, "trial")
-        world.process("operator", operator_main())
+        world.process("operator", operator_main(ALONE))
         settle(world)
         known = status(world, "trial")["availableGPUs"]
         simulator.faults.aim(cloud_fault, CloudVerb.OFFERS, times=200)
@@ -230,7 +231,7 @@ def test_a_slow_provider_delays_no_other():
         world.mount(origin_of(facts_of("vultr").endpoint), never)
         a_class(world, "both", providers=[{"name": "simulated"}, {"name": "vultr"}])
         a_secret(world, "tgp-operator-secret", VULTR_API_KEY="some-key-or-other")
-        world.process("operator", operator_main())
+        world.process("operator", operator_main(ALONE))
         settle(world)
         asked = simulator.calls[CloudVerb.OFFERS]
         world.run(hours=1)
@@ -244,7 +245,7 @@ def test_a_provider_that_a_class_no_longer_names_is_no_longer_asked():
         furnish(world)
         simulator = open_market(world, "simulated")
         a_class(world, "trial")
-        world.process("operator", operator_main())
+        world.process("operator", operator_main(ALONE))
         settle(world)
         world.api.local_api.delete(GPU_NODE_CLASS, "", "trial")
         settle(world)
@@ -265,7 +266,7 @@ def test_a_key_that_may_not_do_everything_is_told_apart_from_one_that_is_refused
         settings = {"sshKeyName": "a-key-nobody-added"}
         a_class(world, "rented", providers=[{"name": "lambdalabs", "settings": settings}])
         a_secret(world, "tgp-operator-secret", LAMBDA_LABS_API_KEY=simulator.key)
-        world.process("operator", operator_main())
+        world.process("operator", operator_main(ALONE))
         settle(world)
         found, reason, message = condition(world, "rented", "CredentialsValid")
 
@@ -284,7 +285,7 @@ def test_used_up_credit_is_said_as_such():
             tenant.balance_microusd = 0
         a_class(world, "rented", providers=[{"name": "vast"}])
         a_secret(world, "tgp-operator-secret", VAST_API_KEY=vast.key)
-        world.process("operator", operator_main())
+        world.process("operator", operator_main(ALONE))
         settle(world)
         found, reason, message = condition(world, "rented", "CredentialsValid")
 

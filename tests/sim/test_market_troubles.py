@@ -9,6 +9,7 @@ from ipaddress import ip_address
 import pytest
 
 from tests.sim.an_operator import (
+    ALONE,
     NAMESPACE_NAME,
     a_class,
     a_secret,
@@ -24,13 +25,10 @@ from tests.sim.test_market import condition, status
 from tgp.adapters.clouds.registry import facts_of
 from tgp.api.crds import crds
 from tgp.api.resource import CUSTOM_RESOURCE_DEFINITION, GPU_NODE_CLASS, NAMESPACE, SECRET
-from tgp.app.settings import Settings
 from tgp.ports.http import Call, Reply
 from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
 from tgp.sim.clouds.http_factory import origin_of
 from tgp.sim.world import KUBERNETES, World
-
-ALONE = Settings(leader_elect=False)
 
 
 def class_writes(world: World) -> int:

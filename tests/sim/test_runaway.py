@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from tests.sim.an_operator import a_class, a_pool, operator_main
+from tests.amounts import amount
+from tests.sim.an_operator import ALONE, a_class, a_pool, operator_main
 from tests.sim.cluster.manifests import a_pod, a_set, a_template
 from tests.sim.lifecycle.a_world import SimEnv, sim_env
 from tests.sim.test_pools import events_of, requests, runs
 from tgp.api.resource import DEPLOYMENT, GPU_NODE_POOL, POD
-from tgp.app.settings import Settings
 from tgp.sim import node_bootstrap
 from tgp.sim.cluster.machines import Hardware
 
@@ -46,7 +46,7 @@ def machines_are(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Hardwar
 def begin(env: SimEnv) -> None:
     a_class(env.world, "rented", timeouts={"launch": "5m", "boot": "4m", "join": "4m"})
     a_pool(env.world, "pool-0", "rented", disruption={"consolidateAfter": "5m"})
-    env.world.process("operator-0", operator_main(Settings(leader_elect=False)))  # one replica, and a long day
+    env.world.process("operator-0", operator_main(ALONE))
     env.world.run(minutes=2)
 
 
@@ -77,7 +77,7 @@ def test_a_pod_costs_three_machines_in_a_day_and_is_told(machines_are: Any, chan
         assert what in text
         assert "$" in text
         assert "nothing more is bought" in text
-        env.world.run(hours=22)  # 24 in all
+        env.world.run(hours=amount(4, 22))
         assert len(env.simulator.fleet.machines) == MOST
         assert env.living() == []
         assert requests(env) == []
@@ -148,8 +148,10 @@ def test_a_machine_for_many_pods_that_serves_none_of_them_counts_for_all_of_them
         assert len(env.simulator.fleet.machines) <= MOST
 
 
-def test_a_pool_whose_replicas_get_no_machine_is_told(machines_are: Any):
-    with sim_env("runaway-replicas") as env:
+@pytest.mark.parametrize("seed", ["runaway-replicas", "a"])
+def test_a_pool_whose_replicas_get_no_machine_is_told(machines_are: Any, seed: str):
+    """Each failed machine leaves its slot empty: that alone makes the pool look for another one."""
+    with sim_env(seed) as env:
         machines_are(never_joins)
         begin(env)
         env.world.api.local_api.merge_patch(GPU_NODE_POOL, "default", "pool-0", {"spec": {"replicas": 1}})

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from tests.sim.an_operator import a_class, a_pool, operator_main
+from tests.sim.an_operator import ALONE, a_class, a_pool, operator_main
 from tests.sim.cluster.manifests import a_pod
 from tests.sim.lifecycle.a_world import SimEnv
 from tgp.adapters.kube.events import CORE_EVENT as EVENT
@@ -18,7 +18,7 @@ def begin(env: SimEnv, *, of_class: bool = True, replicas_of_operator: int = 1, 
         a_class(env.world, "rented")
     a_pool(env.world, "pool-0", "rented", **spec)
     for number in range(replicas_of_operator):
-        env.world.process(f"operator-{number}", operator_main())
+        env.world.process(f"operator-{number}", operator_main(ALONE if replicas_of_operator == 1 else None))
     env.world.run(minutes=2)
 
 

@@ -11,6 +11,7 @@ from tgp.adapters.kube.elector import LeaseElector
 from tgp.adapters.kube.elector_rules import LeaseTimes
 from tgp.adapters.kube.event_channel import Caches
 from tgp.adapters.kube.operator_cluster import Contradictions, OperatorCluster
+from tgp.adapters.kube.revision import ASKED_EVERY
 from tgp.adapters.kube.runtime import TICK
 from tgp.adapters.kube.secret_reader import KubeSecretReader
 from tgp.adapters.kube.server_clock import ServerClock
@@ -59,6 +60,7 @@ class Environment:
     lost: Callable[[LeadershipLost], None] = field(default=lambda _error: None)
     """Ends the process at once: another replica may act already, so nothing is cleaned up."""
     watches: WatchTimes = USUAL
+    revision_asked_every: float = ASKED_EVERY  # seconds
     tick: float = TICK  # seconds between two looks for reconciles that take too long
 
 

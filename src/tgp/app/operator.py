@@ -121,7 +121,13 @@ class Operator:
             fence=fence,
             watched_until=self.elector.watched_until if self.elector is not None else lambda: None,
         )
-        self.revision = Revision(self._http, GPU_REQUEST, lambda: self.stores.requests.version, self.journal)
+        self.revision = Revision(
+            self._http,
+            GPU_REQUEST,
+            lambda: self.stores.requests.version,
+            self.journal,
+            environment.revision_asked_every,
+        )
         self.revision.on_rewound = self._start_over
         if self.elector is not None:  # it reads or writes its Lease every two seconds: nothing notices sooner
             self.elector.on_older = self.revision.contradicted

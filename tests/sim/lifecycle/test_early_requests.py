@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from tests.sim.an_operator import a_class, create, operator_main
+from tests.sim.an_operator import ALONE, a_class, create, operator_main
 from tests.sim.lifecycle.a_world import SimEnv, sim_env
 from tgp.api.resource import EVENT, GPU_REQUEST
 from tgp.core.model.offer import CONTAINER_ONLY
@@ -33,7 +33,7 @@ def test_every_early_shape_has_its_life_below():
 def test_any_provider_will_do_and_the_operators_keys_are_the_class():
     """The shape of the move to Tailscale names no provider and no class; it may live for a day."""
     with sim_env("early tailscale", "vultr", "lambdalabs") as env:
-        env.world.process("operator", operator_main())
+        env.world.process("operator", operator_main(ALONE))
         name = apply(env, read("request-tailscale"))
         env.until(lambda: env.phase(name) == "Ready")
         assert len(env.living()) == 1
@@ -54,7 +54,7 @@ def test_one_provider_on_spot_with_an_inline_tunnel_goes_when_it_is_idle():
     """The shape of the first design, at a provider whose machines can boot Talos."""
     with sim_env("early wireguard", "simulated") as env:
         a_class(env.world, "rented", instanceRequirements={"spotAllowed": True})
-        env.world.process("operator", operator_main())
+        env.world.process("operator", operator_main(ALONE))
         manifest = read("request-wireguard")
         manifest["spec"] |= {"provider": "simulated", "region": "eu-north"}
         name = apply(env, manifest)
@@ -77,7 +77,7 @@ def test_a_provider_that_cannot_boot_talos_is_not_paid_and_the_request_says_so(p
     with sim_env("early wireguard 2", "vast") as env:
         spot = {"spotAllowed": True}
         a_class(env.world, "rented", providers=[{"name": "vast"}], bootPolicy=policy, instanceRequirements=spot)
-        env.world.process("operator", operator_main())
+        env.world.process("operator", operator_main(ALONE))
         name = apply(env, read("request-wireguard"))
         env.world.run(minutes=30)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from tests.sim.an_operator import a_class, create, open_market, operator_main
+from tests.sim.an_operator import ALONE, a_class, create, open_market, operator_main
 from tests.sim.lifecycle.a_world import sim_env
 from tgp.adapters.clouds.registry import AllClouds, facts_of
 from tgp.api.decoding import decode, strict
@@ -69,7 +69,7 @@ def test_the_example_of_a_request_becomes_a_machine_within_its_price():
     name = request["metadata"]["name"]
     with sim_env("example") as env:
         a_class(env.world, "rented")
-        env.world.process("operator", operator_main())
+        env.world.process("operator", operator_main(ALONE))
         env.world.run(minutes=1)
         create(env.world, GPU_REQUEST, name, request["metadata"]["namespace"], spec=request["spec"])
         env.until(lambda: env.phase(name) == "Ready", minutes=10)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.sim.an_operator import a_class, create, operator_main
+from tests.sim.an_operator import ALONE, a_class, create, operator_main
 from tests.sim.cluster.manifests import a_template
 from tests.sim.lifecycle.a_world import SimEnv, sim_env
 from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST, POD
@@ -27,7 +27,7 @@ def begin(env: SimEnv, **classes: Mapping[str, Any]) -> None:
             stand.stock = stand.stock if stand.product.host else PLENTY
     for name, spec in classes.items():
         a_class(env.world, name, **spec)
-    env.world.process("operator", operator_main())
+    env.world.process("operator", operator_main(ALONE))
     env.world.run(minutes=1)
 
 

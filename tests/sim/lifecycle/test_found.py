@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from tests.sim.an_operator import NAMESPACE_NAME, a_class, a_pool, operator_main
+from tests.sim.an_operator import ALONE, NAMESPACE_NAME, a_class, a_pool, operator_main
 from tests.sim.lifecycle.a_world import sim_env
 from tgp.adapters.kube.store import Store
 from tgp.api.resource import EVENT, GPU_NODE_POOL, GPU_REQUEST, NAMESPACE, NODE
@@ -20,7 +20,7 @@ from tgp.sim.plain_boot import PlainBoot
 
 def begin(env, **spec):
     a_class(env.world, "rented", **spec)
-    operator = env.world.process("operator", operator_main())
+    operator = env.world.process("operator", operator_main(ALONE))
     env.world.run(minutes=2)
     return operator
 

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from tests.amounts import amount
-from tests.sim.an_operator import NAMESPACE_NAME, a_class, operator_main
+from tests.sim.an_operator import ALONE, NAMESPACE_NAME, a_class, operator_main
 from tests.sim.lifecycle.a_world import SimEnv, sim_env
 from tests.sim.lifecycle.reference import CLASS, QUICK
 from tgp.api.resource import CUSTOM_RESOURCE_DEFINITION, GPU_NODE_CLASS, GPU_REQUEST, NAMESPACE, SECRET
@@ -474,7 +474,7 @@ def test_a_suspended_class_sells_nothing_and_takes_back():
 def test_machines_that_never_join_cost_no_more_than_a_few_tries_in_a_day():
     """Five tries of half an hour at the most, of the most expensive that was tried; then nothing."""
     with sim_env("runaway", kubelets=QUICK) as env:
-        begin(env, settings=Settings(leader_elect=False))  # one replica, and a long day
+        begin(env, settings=ALONE)
         env.node_bootstrap.node_faults.chances[NodeFault.NEVER_REGISTERS] = 1.0
         env.wants(idleTimeout="Never")
         env.world.run(hours=amount(4, 24))

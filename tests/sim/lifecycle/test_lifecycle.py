@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from tests.sim.an_operator import NAMESPACE_NAME, a_class, create, operator_main
+from tests.sim.an_operator import ALONE, NAMESPACE_NAME, a_class, create, operator_main
 from tests.sim.lifecycle.a_world import POWER, sim_env
 from tgp.adapters.clouds.registry import facts_of
 from tgp.api.resource import NAMESPACE, NODE, SECRET
@@ -21,7 +21,7 @@ OVER = ("Finished", "Failed")
 def begin(env, **spec) -> None:
     """A class and an operator, settled."""
     a_class(env.world, "rented", **spec)
-    env.world.process("operator", operator_main())
+    env.world.process("operator", operator_main(ALONE))
     env.world.run(minutes=2)
 
 
@@ -377,7 +377,7 @@ def test_a_machine_of_any_provider_goes_through_the_whole_life(provider):
             bootPolicy="Any",
             instanceRequirements={"minTrust": "Any"},
         )
-        env.world.process("operator", operator_main())
+        env.world.process("operator", operator_main(ALONE))
         env.world.run(minutes=3)
         env.wants(gpuType=gpu, idleTimeout="Never")
         if facts_of(provider).boot == (BootMode.CONTAINER,):

@@ -2,11 +2,10 @@
 
 import pytest
 
-from tests.sim.an_operator import NAMESPACE_NAME, a_class, operator_main
+from tests.sim.an_operator import ALONE, NAMESPACE_NAME, a_class, operator_main
 from tests.sim.lifecycle.a_world import SimEnv, sim_env
 from tests.sim.lifecycle.reference import CLASS, QUICK
 from tgp.api.resource import CONFIG_MAP, GPU_NODE_CLASS, GPU_REQUEST, NODE
-from tgp.app.settings import Settings
 from tgp.core.model.attempts import FINALIZER, UID_ANNOTATION
 from tgp.core.model.token import plain_uid
 from tgp.sim.apiserver.json_value import copied
@@ -14,8 +13,6 @@ from tgp.sim.checkers.money import NoEndWithoutReason
 from tgp.sim.checkers.objects import OVER, Quiet, loose_ends
 from tgp.sim.checkers.registry import INVARIANTS
 from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
-
-ALONE = Settings(leader_elect=False)  # one replica: nothing here is about whose turn it is
 
 
 def begin(env: SimEnv, **spec) -> None:

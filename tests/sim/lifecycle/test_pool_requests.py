@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Any
 
-from tests.sim.an_operator import a_class, a_pool, operator_main
+from tests.sim.an_operator import ALONE, a_class, a_pool, operator_main
 from tests.sim.lifecycle.a_world import SimEnv, sim_env
 from tgp.api.resource import EVENT, GPU_NODE_POOL, GPU_REQUEST
 from tgp.sim.router import Exchange, Tap
@@ -35,7 +35,7 @@ class CallsUntilOrdered(Tap):
 def begin(env: SimEnv, **limits: Any) -> None:
     a_class(env.world, "rented")
     a_pool(env.world, POOL, "rented", limits={"resources": limits}, disruption={"consolidateAfter": "Never"})
-    env.world.process("operator", operator_main())
+    env.world.process("operator", operator_main(ALONE))
     env.world.run(minutes=2)
 
 

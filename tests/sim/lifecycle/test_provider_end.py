@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from tests.sim.an_operator import a_class, operator_main
+from tests.sim.an_operator import ALONE, a_class, operator_main
 from tests.sim.lifecycle.a_world import SimEnv, sim_env
 from tests.sim.lifecycle.test_lifecycle import SETTINGS, is_over, is_ready, nothing_left, offered
 from tgp.api.resource import GPU_REQUEST
@@ -12,7 +12,7 @@ PROVIDER = "gcp"
 
 def begin(env: SimEnv, **spec: str) -> None:
     a_class(env.world, "rented", providers=[{"name": PROVIDER, "settings": SETTINGS[PROVIDER]}])
-    env.world.process("operator", operator_main())
+    env.world.process("operator", operator_main(ALONE))
     env.world.run(minutes=3)
     env.wants(gpuType=offered(env.simulator), idleTimeout="Never", **spec)
     env.until(is_ready(env), minutes=60)

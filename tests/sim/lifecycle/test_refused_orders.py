@@ -1,6 +1,6 @@
 """Orders that cannot be made up, hour after hour: nothing is bought, and less and less is written."""
 
-from tests.sim.an_operator import a_class, operator_main
+from tests.sim.an_operator import ALONE, a_class, operator_main
 from tests.sim.lifecycle.a_world import sim_env
 from tgp.api.resource import GPU_NODE_CLASS
 from tgp.ports.boot import BootRefused
@@ -19,7 +19,7 @@ def test_a_template_that_stays_broken_uses_few_attempts_and_one_that_is_mended_i
     monkeypatch.setattr(PlainBoot, "pack", refuse)
     with sim_env("refused orders") as env:
         a_class(env.world, "rented")
-        env.world.process("operator", operator_main())
+        env.world.process("operator", operator_main(ALONE))
         env.world.run(minutes=2)
         env.wants(idleTimeout="Never")
         env.world.run(hours=2)

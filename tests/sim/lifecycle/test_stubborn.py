@@ -3,7 +3,7 @@
 import pytest
 
 from tests.amounts import amount
-from tests.sim.an_operator import a_class, create, operator_main
+from tests.sim.an_operator import ALONE, a_class, create, operator_main
 from tests.sim.cluster.manifests import a_set, a_template
 from tests.sim.lifecycle.a_world import SimEnv, sim_env
 from tests.sim.lifecycle.reference import CLASS, QUICK
@@ -13,7 +13,6 @@ from tgp.core.requests.purchase import ALLOW_UNTRUSTED
 from tgp.sim.checkers.objects import OVER, loose_ends
 from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
 
-ALONE = Settings(leader_elect=False)  # one replica: nothing here is about whose turn it is
 CROWD = amount(30, 1000)
 ANYTHING = [{"operator": "Exists"}]
 

@@ -1,6 +1,6 @@
 """A machine that no request owns, at a provider that does not terminate it: reported, and reported when it is over."""
 
-from tests.sim.an_operator import a_class, operator_main
+from tests.sim.an_operator import ALONE, a_class, operator_main
 from tests.sim.lifecycle.a_world import sim_env
 from tgp.api.resource import EVENT, GPU_NODE_CLASS, GPU_REQUEST
 from tgp.core.model.token import plain_uid
@@ -18,7 +18,7 @@ def test_the_class_says_which_machine_does_not_end_and_what_it_costs():
     """The invariant about orphans is not asked here: no client can terminate what its provider keeps."""
     with sim_env("stuck", invariants=[each for each in INVARIANTS if each is not NoOrphan]) as env:
         a_class(env.world, "rented")
-        env.world.process("operator", operator_main())
+        env.world.process("operator", operator_main(ALONE))
         env.world.run(minutes=2)
         env.wants(idleTimeout="Never")
         env.until(lambda: env.phase() == "Ready", minutes=15)

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from tests.sim.an_operator import a_class, a_secret, operator_main
+from tests.sim.an_operator import ALONE, a_class, a_secret, operator_main
 from tests.sim.lifecycle.a_world import sim_env
 from tgp.core.requests.cooldown import FIRST_COOLDOWN
 from tgp.sim.clouds.accounts import Tenant
@@ -15,7 +15,7 @@ def test_an_account_without_quota_does_not_stop_another_at_the_same_provider():
         poor = {"name": "vultr", "credentialsRef": {"name": "poor", "key": "VULTR"}}
         a_class(env.world, "rented", providers=[{"name": "vultr"}])
         a_class(env.world, "poor", providers=[poor])
-        env.world.process("operator", operator_main())
+        env.world.process("operator", operator_main(ALONE))
         env.world.run(minutes=2)
         env.wants("theirs", gpuType="L40S", nodeClassRef={"name": "poor"})
         env.until(lambda: env.attempts("theirs") != [] and env.attempts("theirs")[0].get("outcome"), minutes=5)

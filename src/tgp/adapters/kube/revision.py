@@ -25,11 +25,19 @@ CALM_FOR = 30.0  # seconds after a rewind in which contradictions are ignored: t
 class Revision:
     """`held`: the version of the store of this resource; 0: empty."""
 
-    def __init__(self, http: Http, resource: Resource, held: Callable[[], int], journal: Journal) -> None:
+    def __init__(
+        self,
+        http: Http,
+        resource: Resource,
+        held: Callable[[], int],
+        journal: Journal,
+        asked_every: float = ASKED_EVERY,
+    ) -> None:
         self._http = http
         self._resource = resource
         self._held = held
         self._journal = journal
+        self._asked_every = asked_every
         self._highest = 0
         self._doubted = asyncio.Event()
         self._calm_until = float("-inf")  # loop time
@@ -40,7 +48,7 @@ class Revision:
         """Until cancelled. An unreachable server says nothing about its history."""
         while True:
             try:
-                async with asyncio.timeout(ASKED_EVERY):
+                async with asyncio.timeout(self._asked_every):
                     await self._doubted.wait()
             except TimeoutError:
                 pass

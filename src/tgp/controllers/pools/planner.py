@@ -167,7 +167,11 @@ class PoolPlanner:
         return (PLAN_KEY,) if self._waiting and (new is None or not new.repeats(old)) else ()
 
     def of_request(self, old: KubeObject[GPURequest] | None, new: KubeObject[GPURequest] | None) -> Iterable[ObjectKey]:
-        return (PLAN_KEY,) if self._waiting and _stage(old) != _stage(new) else ()
+        if _stage(old) == _stage(new):
+            return ()
+        record = old if new is None else new
+        slot = record is not None and slot_number(anchor_of(record)) is not None  # whose end leaves a slot empty
+        return (PLAN_KEY,) if self._waiting or slot else ()
 
     def of_pool(self, _old: object, _new: object) -> Iterable[ObjectKey]:
         return (PLAN_KEY,)

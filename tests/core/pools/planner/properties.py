@@ -7,10 +7,11 @@ import re
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 
 from tests.core.pools.planner.odd_worlds import an_odd_world
 from tests.core.pools.planner.plan_checker import broken_rules
-from tests.core.pools.planner.small_worlds import a_small_world, best_possible, relaxed, with_preferences
+from tests.core.pools.planner.small_worlds import Best, a_small_world, best_possible, relaxed, with_preferences
 from tgp.core.pools.planner.plan import plan
 from tgp.core.pools.planner.world import NO_POOL, Plan, PlanInput
 
@@ -19,24 +20,39 @@ COUNTED = re.compile(r"none of (\d+) offers fits: ([^;]*)")
 COUNT = re.compile(r"(?:^|, )(\d+) ")
 DEAREST = 1.01  # times the best possible: no plan of a small world costs more
 ROUNDING = 2  # micro-dollars
+KEPT = 2_000  # worlds with their plans, which several properties look at
+
+
+@lru_cache(KEPT)
+def odd(seed: int) -> tuple[PlanInput, Plan]:
+    world = an_odd_world(seed)
+    return world, plan(world)
+
+
+@lru_cache(KEPT)
+def small(seed: int) -> tuple[PlanInput, Plan]:
+    world = a_small_world(seed)
+    return world, plan(world)
+
+
+@lru_cache(KEPT)
+def most_possible(seed: int) -> Best:
+    return best_possible(small(seed)[0])
 
 
 def rules(seed: int) -> list[str]:
     """Stock, limits, ceilings, room and every hard rule of a pod are kept; every pod is there once."""
-    world = an_odd_world(seed)
-    return broken_rules(world, plan(world))
+    return broken_rules(*odd(seed))
 
 
 def small_rules(seed: int) -> list[str]:
     """The same where worlds are small and nearly every pod can be served."""
-    world = a_small_world(seed)
-    return broken_rules(world, plan(world))
+    return broken_rules(*small(seed))
 
 
 def reasons(seed: int) -> list[str]:
     """Every pod that is not served has a reason from every pool, and each accounts for every offer."""
-    world = an_odd_world(seed)
-    return wrong_reasons(world, plan(world))
+    return wrong_reasons(*odd(seed))
 
 
 def wrong_reasons(world: PlanInput, answer: Plan) -> list[str]:
@@ -57,8 +73,7 @@ def wrong_reasons(world: PlanInput, answer: Plan) -> list[str]:
 
 def best(seed: int) -> list[str]:
     """As many pods are served as can be; and no plan costs more than DEAREST times the best possible."""
-    world = a_small_world(seed)
-    found, most = plan(world), best_possible(world)
+    (_, found), most = small(seed), most_possible(seed)
     wrong = [f"unserved: {len(found.unserved)}, not {most.unserved}"] * (len(found.unserved) != most.unserved)
     if found.cost > most.cost * DEAREST + ROUNDING:
         wrong.append(f"costs {found.cost}, not {most.cost}")
@@ -67,8 +82,7 @@ def best(seed: int) -> list[str]:
 
 def bound(seed: int) -> list[str]:
     """No plan costs less than what is said to be the least, the gap is what it says."""
-    world = a_small_world(seed)
-    found, most = plan(world), best_possible(world)
+    (_, found), most = small(seed), most_possible(seed)
     if found.gap is None or found.unserved:
         return []
     wrong = [f"bound {found.bound} above what is possible: {most.cost}"] * (found.bound > most.cost + ROUNDING)
@@ -79,8 +93,8 @@ def bound(seed: int) -> list[str]:
 
 def fewer_constraints(seed: int) -> list[str]:
     """With a constraint less no more pods are unserved, the bound is no higher, the cost only within the gap."""
-    world = a_small_world(seed)
-    before, wrong = plan(world), []
+    world, before = small(seed)
+    wrong = []
     for what, looser in relaxed(world).items():
         after = plan(looser)
         if len(after.unserved) > len(before.unserved):
@@ -96,8 +110,9 @@ def fewer_constraints(seed: int) -> list[str]:
 
 def preferences(seed: int) -> list[str]:
     """What pods prefer changes neither the cost nor who is served, and breaks no rule."""
-    liking = with_preferences(a_small_world(seed), seed)
-    before, after = plan(replace(liking, pods=a_small_world(seed).pods)), plan(liking)
+    world, _ = small(seed)
+    liking = with_preferences(world, seed)
+    before, after = plan(replace(liking, pods=world.pods)), plan(liking)
     wrong = broken_rules(liking, after)
     if len(after.unserved) != len(before.unserved) or after.cost > before.cost + ROUNDING:
         wrong.append(f"cost {after.cost} for {len(after.unserved)} unserved, without preferences {before.cost}")
