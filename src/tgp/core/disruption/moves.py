@@ -236,7 +236,7 @@ class _Look:
         self._pool: GPUNodePool = seen.pool.value
         self._now = seen.now
         self._causes = {each.record.key: cause_of(each, self._pool, seen.now) for each in seen.machines}
-        self._nodes = sum(_was_ready(each.record) for each in seen.machines)
+        self._nodes = sum(_was_ready(each.record) and not each.keeps_place for each in seen.machines)
         self._disturbed = sum(disturbed(each) for each in seen.machines)
         moving = [each for each in seen.machines if move_of(each.record) and not disturbed(each)]
         self._begun = sum(_was_ready(each.record) for each in moving)
