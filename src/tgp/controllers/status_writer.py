@@ -29,6 +29,7 @@ BAD_WHEN_TRUE = frozenset(
         "MeshConfigIgnored",
         "ProviderInconsistent",
         "PresumedLost",
+        "RepairHalted",
     }
 )
 

@@ -70,6 +70,7 @@ KILLS: dict[str, Kill] = {
     "promised-gpus-not-counted": Kill("ready-before-its-gpus", "a machine was bought beside a Node whose GPUs"),
     "ready-node-ignored": Kill("denied", "I27"),
     "ready-without-the-mesh": Kill("wrong-address", "J5"),
+    "repair-without-halt": Kill("half-are-ill", "machines were replaced although many were ill at once"),
     "reserves-at-the-listed-price": Kill("dearer-when-ordered", "the class costs"),
     "restored-copy-buys": Kill("restored", "I13"),
     "rewind-unnoticed": Kill("rewound", "I2"),

@@ -3,7 +3,9 @@
 from collections.abc import Callable
 
 from tests.sim.lifecycle.a_world import sim_env
-from tests.sim.test_disruption import drift, names, of, one_machine, set_pool
+from tests.sim.lifecycle.reference import QUICK
+from tests.sim.test_disruption import drift, names, of, one_machine, running, serves, set_pool
+from tests.sim.test_repair import node_of, set_condition
 from tests.sim.with_pools import begin, requests
 from tgp.sim.node_bootstrap import NodeFault
 
@@ -49,4 +51,23 @@ def drifts_at_its_limit(seed: str) -> None:
             assert len(requests(env)) == 1, "a replacement was ordered beyond the limit"
 
 
-MOVING: tuple[Callable[[str], None], ...] = (drifts, leave_one_by_one, drifts_and_is_taken_back, drifts_at_its_limit)
+def half_are_ill(seed: str) -> None:
+    """Something that machines share fails: replacing them all would move every pod, and cost twice."""
+    with sim_env(seed, kubelets=QUICK) as env:
+        begin(env)
+        serves(env, replicas=4, apart=True)
+        env.until(lambda: running(env) == 4, minutes=30)
+        before = names(env)
+        for name in sorted(before)[:2]:
+            set_condition(env, node_of(env, name), "KernelDeadlock", "True")
+        env.world.run(minutes=30)
+        assert names(env) == before, "machines were replaced although many were ill at once"
+
+
+MOVING: tuple[Callable[[str], None], ...] = (
+    drifts,
+    leave_one_by_one,
+    drifts_and_is_taken_back,
+    drifts_at_its_limit,
+    half_are_ill,
+)
