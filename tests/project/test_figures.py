@@ -154,6 +154,7 @@ FIGURES = (
     Figure(DISRUPTION, "from that provider for {};", cooldown.FIRST_COOLDOWN),
     Figure(DISRUPTION, "that time doubles, to {} at most", LONGEST_COOLDOWN),
     Figure(DISRUPTION, "lost in a pool within {}, the", machine_failures.COUNTED_FOR),
+    Figure(DISRUPTION, "`terminationGracePeriod` and {} more", lifecycle.PROVIDER_END_SPARE),
     Figure(DISRUPTION, "The next try is after {}, and", moves.RETRIES[0]),
     Figure(DISRUPTION, "the pause doubles, to {} at most", moves.RETRIES[-1]),
     Figure(POOLS, "Failed requests stay for {}", upkeep.FAILED_KEPT),

@@ -1,15 +1,16 @@
 """Machines that fail in use: ill ones are replaced first, unless many are ill at once."""
 
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from tests.sim.an_operator import a_class
-from tests.sim.lifecycle.a_world import SimEnv, sim_env
+from tests.sim.lifecycle.a_world import SimEnv, sim_env, write
 from tests.sim.lifecycle.reference import QUICK
 from tests.sim.test_disruption import Watched, disrupted, names, of, one_machine, running, serves, taints
 from tests.sim.with_pools import begin, pool_of, requests
-from tgp.api.resource import NODE
+from tgp.api.resource import NODE, POD_DISRUPTION_BUDGET
 
 GPU = "nvidia.com/gpu"
 
@@ -136,3 +137,69 @@ def test_a_provider_whose_machines_fail_twice_in_a_day_is_left_out_for_the_pool(
 
         assert where[:2] == ["simulated", "simulated"], "the cheapest is where it was"
         assert where[2] == "vultr"
+
+
+# -- lost --------------------------------------------------------------------------------------------------------------
+
+SPOT = [{"key": "tgp.io/capacity-type", "operator": "In", "values": ["spot"]}]
+
+
+@pytest.mark.parametrize("guarded", [False, True], ids=["free", "guarded"])
+def test_the_pods_of_a_spot_machine_that_is_outbid_have_a_machine_ordered_before_its_node_is_gone(guarded: bool):
+    with sim_env("outbid") as env:
+        a_class(env.world, "rented", instanceRequirements={"spotAllowed": True})
+        begin(env, of_class=False, template={"spec": {"requirements": SPOT}})
+        serves(env)
+        env.until(lambda: running(env) == 1, minutes=30)
+        env.world.run(minutes=3)
+        (name,) = names(env)
+        lost, offer = node_of(env, name), of(env, name)["status"]["offer"]
+        if guarded:
+            guard = {"metadata": {"name": "guard", "namespace": "default"}}
+            guard["spec"] = {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "serve"}}}
+            env.world.api.local_api.create(POD_DISRUPTION_BUDGET, guard)
+        (machine,) = env.living()
+        env.simulator.fleet.interrupt(machine, env.simulator.fleet.advance())
+        env.until(lambda: len(requests(env)) == 2, minutes=10, step=1.0)
+        if not guarded:
+            assert env.node(lost) is not None, "the machine was ordered while the Node was still there"
+        other = next(row for row in requests(env) if row["metadata"]["name"] != name)
+        chosen = (other["spec"]["offer"]["instanceType"], other["spec"]["offer"].get("region"))
+        assert chosen != (offer["instanceType"], offer.get("region")), "the lost offer cools down"
+        env.until(lambda: running(env) == 1, minutes=15)
+        env.until(lambda: len(env.living()) == 1, minutes=15)
+        assert len(env.simulator.fleet.machines) == 2
+
+
+def taken_back_in(env: SimEnv, name: str, hours: float) -> datetime:
+    """As if its offer had said so when it was ordered."""
+    (machine,) = env.living()
+    end = env.world.clock.now() + timedelta(hours=hours)
+    (attempt,) = of(env, name)["status"]["attempts"]
+    offer = {**attempt["offer"], "until": f"{end:%Y-%m-%dT%H:%M:%SZ}"}
+    write(env, name, attempts=[{**attempt, "offer": offer}])
+    machine.detail["ends_at"] = end
+    return end
+
+
+def test_a_machine_that_its_provider_takes_back_is_replaced_first():
+    with sim_env("leaving") as env:
+        name = one_machine(env, disruption={"budgets": [{"nodes": 0}]})
+        taken_back_in(env, name, 3)
+        env.world.run(minutes=50)
+        assert disrupted(env, of(env, name)) == ("", "", "")
+        Watched(env).until(lambda: disrupted(env, of(env, name))[1] == "Leaving", minutes=15)
+        Watched(env).until(lambda: name not in names(env) and running(env) == 1, minutes=30)
+
+
+def test_a_machine_that_its_provider_takes_back_is_drained_in_time_though_nothing_replaces_it():
+    with sim_env("leaving-alone") as env:
+        name = one_machine(env)
+        end = taken_back_in(env, name, 3)
+        for stand in env.simulator.fleet.stands.values():
+            stand.stock = 0
+        (machine,) = env.living()
+        env.until(lambda: disrupted(env, of(env, name))[1] == "NoReplacement", minutes=90)
+        env.until(lambda: env.living() == [], minutes=120)
+        assert machine.ended_at is not None
+        assert machine.ended_at < end - timedelta(minutes=25)
