@@ -31,18 +31,20 @@ from tgp.controllers.market import reconciler as market
 from tgp.controllers.requests import launch, observe
 from tgp.core.budgets import account, spans
 from tgp.core.classes import default_class, market_status
-from tgp.core.disruption import causes, moves
+from tgp.core.disruption import causes, illness, moves
 from tgp.core.inventory import orphan_evidence, orphans
 from tgp.core.model import offer_query
-from tgp.core.pools import capacity, machine_types, orders, runaway, upkeep
+from tgp.core.model.cooldowns import LONGEST_COOLDOWN
+from tgp.core.pools import capacity, machine_failures, machine_types, orders, runaway, upkeep
 from tgp.core.pools.planner import world
 from tgp.core.pools.planner.world import ASSUMED_SPOT_LOSS
 from tgp.core.pools.status import COUNTED_EVERY, LONGEST_COUNTED
 from tgp.core.reports import doctor
-from tgp.core.requests import drain, lifecycle, outage, provider_reports, purchase
+from tgp.core.requests import cooldown, drain, lifecycle, outage, provider_reports, purchase
 from tgp.interfaces.cli import down, offers_view, rent, status
 from tgp.sim import scaled
 from tgp.sim.checkers import joining, leader_terms, money
+from tgp.sim.checkers import moves as move_checkers
 from tools.live import termination, walk
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -148,6 +150,12 @@ FIGURES = (
     Figure(POOLS, "by more than {} in the time to boot", machine_types.BOOT_NOISE),
     Figure(DISRUPTION, "purchases are paused, or after {}: replacements", moves.MOVE_AT_MOST),
     Figure(DISRUPTION, "nothing is disrupted for {}; after that", BELIEVED_AFTER),
+    Figure(DISRUPTION, "have not been allocatable for {}, or", illness.GPUS_MISSING_FOR),
+    Figure(DISRUPTION, "a machine is replaced for it ({} if none", illness.USUAL_AFTER),
+    Figure(DISRUPTION, "from that provider for {};", cooldown.FIRST_COOLDOWN),
+    Figure(DISRUPTION, "that time doubles, to {} at most", LONGEST_COOLDOWN),
+    Figure(DISRUPTION, "lost in a pool within {}, the", machine_failures.COUNTED_FOR),
+    Figure(DISRUPTION, "`terminationGracePeriod` and {} more", lifecycle.PROVIDER_END_SPARE),
     Figure(DISRUPTION, "The next try is after {}, and", moves.RETRIES[0]),
     Figure(DISRUPTION, "the pause doubles, to {} at most", moves.RETRIES[-1]),
     Figure(POOLS, "Failed requests stay for {}", upkeep.FAILED_KEPT),
@@ -206,6 +214,7 @@ FIGURES = (
     Figure(SAFETY, "except within the {} for which", of_seconds(launch.LOOK_GOOD_FOR)),
     Figure(SAFETY, "a token is gone {} after its Node joined", of_seconds(joining.AFTER_JOINING)),
     Figure(SAFETY, "{} after its attempt is over", of_seconds(joining.AFTER_THE_END)),
+    Figure(SAFETY, "the taint of a move that is over is gone within {}", of_seconds(move_checkers.DEAD_FOR)),
     Figure(SAFETY, "stays in the mesh for more than {}", of_seconds(joining.OUT_OF_THE_MESH)),
     Figure(ACCOUNTING, "is believed if it is at most {} older", of_seconds(spans.STATUS_DELAY)),
     Figure(ACCOUNTING, "those that ended in the last {}", of_seconds(account.ENDED_KEPT)),
@@ -223,6 +232,7 @@ FREE = (
     (PLANNER, "loss would cause: twenty minutes", "RESTART_HOURS in planner/sources.py"),
     (DISRUPTION, "for a quarter of an hour goes", "the consolidateAfter of the manifest above it"),
     (DISRUPTION, "At most a fifth of the nodes", "the budget of the manifest above it"),
+    (DISRUPTION, "While more than 20 %", "MOST_ILL_PERCENT in core/disruption/illness.py"),
     (DISRUPTION, "Without any, one of 10 % does", "the default of DisruptionRule.nodes in api/nodepool.py"),
     (DISRUPTION, "where an hour comes twice", "daylight saving"),
     (PLANNER, "memory counts 7.5 % and CPU 200m less", "KERNEL_SHARE and SYSTEM_CPU_MILLI in planner/sources.py"),

@@ -28,6 +28,7 @@ from tgp.app.settings import Settings
 from tgp.controllers.deps import Deps, FeatureSettings, Stores
 from tgp.controllers.requests.leader_guard import LeaderGuard
 from tgp.core.classes.power_hosts import Address, HostRules
+from tgp.core.disruption.illness import read_repair_rule
 from tgp.core.model.object_key import ObjectKey
 from tgp.ports.boot import Boot
 from tgp.ports.clock import Clock
@@ -150,6 +151,7 @@ def make_deps(
             frozenset(settings.scheduler_names),
             settings.batch_idle,
             settings.batch_max,
+            tuple(read_repair_rule(each) for each in settings.repair_conditions),
         ),
         cluster=cluster,
         clouds=clouds,

@@ -13,6 +13,7 @@ from typing import Any
 from tgp.api.field_error import Invalid
 from tgp.api.values import NEVER, Span, duration, go_duration, span
 from tgp.core.classes.power_hosts import HostRules
+from tgp.core.disruption.illness import REPAIR_CONDITIONS, read_repair_rule
 
 MOST_CALLS = 10_000  # per second, to the API server
 BACKENDS = ("tailscale", "headscale", "wireguard", "kubespan", "none")
@@ -88,6 +89,12 @@ class Settings:
     )
     batch_max: timedelta = _setting(
         timedelta(seconds=10), "a plan waits for further pods no longer than this", key="pools.batchMax"
+    )
+    repair_conditions: tuple[str, ...] = _setting(
+        REPAIR_CONDITIONS,
+        "conditions of Nodes for which a pool replaces a machine, each after 10m or a time of its own",
+        key="repair.conditions",
+        shape="TYPE[=STATUS[/DURATION]][,…]",
     )
     networking_backend: str = _setting(
         "",
@@ -245,6 +252,11 @@ def _coherent(settings: Settings, places: Mapping[str, str]) -> Settings:
         HostRules(settings.power_allowed_hosts)
     except ValueError as error:
         raise BadSetting(f"{places['power_allowed_hosts']}: {error}") from error
+    for each in settings.repair_conditions:
+        try:
+            read_repair_rule(each)
+        except ValueError as error:
+            raise BadSetting(f"{places['repair_conditions']}: {error}") from error
     if settings.listen:
         host, colon, port = settings.listen.rpartition(":")
         if not (colon and host and port.isdigit() and int(port) < 65_536):

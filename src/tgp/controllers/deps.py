@@ -37,6 +37,7 @@ from tgp.controllers.market.reconciler import MarketState
 from tgp.controllers.pools.indexes import BY_CLASS, WAITING_PODS, by_class, by_waiting
 from tgp.controllers.requests.indexes import INDEXES, PODS_BY_NODE, by_node_name
 from tgp.controllers.requests.leader_guard import LeaderGuard
+from tgp.core.disruption.illness import RepairRule
 from tgp.core.model.identity import KUBE_SYSTEM, cluster_id
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
@@ -76,6 +77,7 @@ class FeatureSettings(msgspec.Struct, frozen=True):
     scheduler_names: frozenset[str] = frozenset({"default-scheduler"})
     batch_idle: timedelta = timedelta(seconds=1)
     batch_max: timedelta = timedelta(seconds=10)
+    repair_rules: tuple[RepairRule, ...] = ()  # conditions of Nodes for which a pool replaces a machine
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ BAD_WHEN_TRUE = frozenset(
         "MeshConfigIgnored",
         "ProviderInconsistent",
         "PresumedLost",
+        "RepairHalted",
     }
 )
 

@@ -3,10 +3,14 @@
 from datetime import datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 
+from tests.core.pools.builders import a_pool
 from tests.core.requests.an_observation import NOW, a_machine, a_node, ago, an_observation, listed
 from tgp.api.values import rfc3339
+from tgp.core.model.object_key import ObjectKey
 from tgp.core.requests.lifecycle import next_step
+from tgp.core.requests.observation import OwningPool
 from tgp.core.requests.protection import Protection
 from tgp.core.requests.status import compute_status
 from tgp.core.requests.steps import StartTermination, TerminationReason, Wait
@@ -66,6 +70,21 @@ def test_a_lifetime_that_the_provider_will_cut_is_told_at_once():
     assert updates["ExpiresSoon"].reason == "ProviderEndsMachine"
     assert rfc3339(DRAINED_FOR_IT) in updates["ExpiresSoon"].message
     assert "spec.maxLifetime was extended beyond that" in updates["ExpiresSoon"].message
+
+
+def test_a_pools_machine_is_drained_before_its_provider_takes_it_back_and_a_users_lives_as_long_as_it_may():
+    """For a user only machines are bought that last for maxLifetime."""
+    end = NOW + timedelta(hours=1, minutes=29)
+    machine = a_machine()
+    machine = replace(machine, offer=replace(machine.offer, until=end))
+    pool = OwningPool(ObjectKey("default", "pool"), a_pool().value)
+    step = next_step(an_observation(machine, presence=listed(), node=a_node(), pool=pool))
+
+    assert isinstance(step, StartTermination)
+    assert (step.end, "takes the machine back" in step.message) == (TerminationReason.EXPIRED, True)
+    assert isinstance(next_step(an_observation(machine, presence=listed(), node=a_node())), Wait)
+    observation = an_observation(machine, presence=listed(), node=a_node(), pool=pool)
+    assert "ExpiresSoon" not in {each.type for each in compute_status(observation, Wait("", "")).updates}
 
 
 def test_a_machine_is_drained_before_its_provider_ends_it():

@@ -296,9 +296,27 @@ TABLE = [
         None,
     ),
     (
-        facts.NodesDisturbed(ObjectKey("a", "b"), 2),
+        facts.DisruptionCounted(ObjectKey("a", "b"), 2),
         "INFO",
         ("tgp_disturbed_nodes", {"namespace": "a", "pool": "b"}, 2),
+        None,
+    ),
+    (
+        facts.DisruptionCounted(ObjectKey("a", "b"), ill=3, halted=True, left={"Empty": 1}),
+        "INFO",
+        ("tgp_ill_nodes", {"namespace": "a", "pool": "b"}, 3),
+        None,
+    ),
+    (
+        facts.DisruptionCounted(ObjectKey("a", "b"), halted=True),
+        "INFO",
+        ("tgp_repair_halted", {"namespace": "a", "pool": "b"}, 1),
+        None,
+    ),
+    (
+        facts.DisruptionCounted(ObjectKey("a", "b"), left={"Empty": 1}),
+        "INFO",
+        ("tgp_disruption_budget_left", {"namespace": "a", "pool": "b", "reason": "Empty"}, 1),
         None,
     ),
     (

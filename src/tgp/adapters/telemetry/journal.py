@@ -15,6 +15,7 @@ from tgp.core.model.facts import (
     AnnotationIgnored,
     BudgetNoted,
     ConditionChanged,
+    DisruptionCounted,
     DisruptionNoted,
     ExpiresSoon,
     Fact,
@@ -44,7 +45,6 @@ from tgp.core.model.facts import (
     MoveEnded,
     NodeInitialized,
     NodeRegistered,
-    NodesDisturbed,
     NominationUnsupported,
     NoPodWaits,
     ObjectUnreadable,
@@ -144,7 +144,7 @@ class LiveJournal:
                 | AnnotationIgnored()
                 | DisruptionNoted()
                 | MoveEnded()
-                | NodesDisturbed()
+                | DisruptionCounted()
                 | RequestWithdrawn()
                 | PodNominated()
                 | NominationUnsupported()
@@ -216,8 +216,13 @@ class LiveJournal:
                 self._events.emit(fact.subject, warning=False, reason=fact.step, message=fact.message)
             case MoveEnded():
                 self._metrics.moves.labels(fact.reason, fact.outcome).inc()
-            case NodesDisturbed():
-                self._metrics.disturbed_nodes.labels(fact.pool.namespace, fact.pool.name).set(fact.count)
+            case DisruptionCounted():
+                labels = (fact.pool.namespace, fact.pool.name)
+                self._metrics.disturbed_nodes.labels(*labels).set(fact.disturbed)
+                self._metrics.ill_nodes.labels(*labels).set(fact.ill)
+                self._metrics.repair_halted.labels(*labels).set(fact.halted)
+                for reason, count in fact.left.items():
+                    self._metrics.budget_left.labels(*labels, reason).set(count)
             case RequestWithdrawn():
                 self._metrics.withdrawn.inc()
                 message = f"Request is deleted, and its pods are planned for again: {fact.why}"

@@ -120,6 +120,19 @@ class Metrics:
         self.disturbed_nodes = Gauge(
             "tgp_disturbed_nodes", "Nodes that count against disruption budgets", ["namespace", "pool"], registry=of
         )
+        self.budget_left = Gauge(
+            "tgp_disruption_budget_left",
+            "Nodes that may be disrupted now besides those that are, by reason",
+            ["namespace", "pool", "reason"],
+            registry=of,
+        )
+        self.ill_nodes = Gauge("tgp_ill_nodes", "Nodes of pools that are ill", ["namespace", "pool"], registry=of)
+        self.repair_halted = Gauge(
+            "tgp_repair_halted",
+            "1 while so many nodes of a pool are ill that none is replaced for that",
+            ["namespace", "pool"],
+            registry=of,
+        )
         self.nominations = Counter(
             "tgp_nominations_total", "Pods nominated to the Node that was bought for them", registry=of
         )

@@ -1,13 +1,13 @@
 """Disruption: the machines of pools that are empty, surplus, expired or drifted go, within budgets."""
 
 from tgp.adapters.kube.controller import Controller, WatchSource
-from tgp.api.resource import GPU_REQUEST
+from tgp.api.resource import GPU_NODE_POOL, GPU_REQUEST
 from tgp.controllers.deps import Deps, Stores
 from tgp.controllers.disruption.observe import DisruptionObserver
 from tgp.controllers.disruption.reconciler import DisruptionReconciler
 from tgp.controllers.pools.build import Pools
 from tgp.controllers.status_writer import StatusWriter
-from tgp.core.disruption.moves import CONDITION
+from tgp.core.disruption.moves import CONDITION, HALTED
 
 
 def build(deps: Deps, stores: Stores, pools: Pools) -> list[Controller]:
@@ -19,6 +19,7 @@ def build(deps: Deps, stores: Stores, pools: Pools) -> list[Controller]:
         observer=DisruptionObserver(
             pools.views,
             deps.settings.default_backend,
+            deps.settings.repair_rules,
             memory=pools.memory,
             observer=pools.observer,
             compute=deps.compute,
@@ -32,6 +33,7 @@ def build(deps: Deps, stores: Stores, pools: Pools) -> list[Controller]:
             deps.clock,
             reported_elsewhere=frozenset({CONDITION}),
         ),
+        pool_status_writer=StatusWriter(GPU_NODE_POOL, frozenset({HALTED}), deps.cluster, deps.journal, deps.clock),
         list_pods=list_pods,
         cluster=deps.cluster,
         journal=deps.journal,

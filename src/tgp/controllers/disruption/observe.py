@@ -1,6 +1,6 @@
 """Gathers what a decision about the machines of one pool may use, and plans where the pods of candidates would go."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -12,8 +12,10 @@ from tgp.controllers.requests.indexes import BY_NODE, BY_POOL_UID, PODS_BY_NODE
 from tgp.controllers.requests.purchase_gatherer import Views
 from tgp.core.disruption.causes import Machine
 from tgp.core.disruption.drift import stamp_of
+from tgp.core.disruption.illness import RepairRule, gpus_missing, illness_of
 from tgp.core.disruption.moves import DisruptionObservation, move_of, pods_to_move, to_plan
 from tgp.core.model.kube_object import KubeObject
+from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
 from tgp.core.pools.capacity import ENDED
@@ -32,10 +34,20 @@ class PlannedLook:
 
 class DisruptionObserver:
     def __init__(
-        self, views: Views, default_backend: str, *, memory: PoolMemory, observer: WorldObserver, compute: Compute
+        self,
+        views: Views,
+        default_backend: str,
+        repair_rules: tuple[RepairRule, ...],
+        *,
+        memory: PoolMemory,
+        observer: WorldObserver,
+        compute: Compute,
     ) -> None:
         self._views = views
         self._default_backend = default_backend  # the operator's own mesh
+        self._repair_rules = repair_rules
+        # By pool and uid of a request: since when promised GPUs are gone. A new process counts from its first look.
+        self._missing: dict[ObjectKey, dict[str, datetime]] = {}
         self._memory = memory
         self._observer = observer
         self._compute = compute
@@ -45,6 +57,8 @@ class DisruptionObserver:
         keys = to_plan(seen)
         if not keys:
             return PlannedLook(seen)
+        for machine in seen.machines:
+            self._memory.failures.learn(machine.record)
         world = self._observer.observe(now, unreserved=frozenset(keys))
         planned = next((each for each in world.world.pools if each.key == pool.key), None)
         seen = replace(seen, stopped=planned.stopped if planned is not None else "")
@@ -59,8 +73,9 @@ class DisruptionObserver:
         awaited = frozenset(self._memory.placed.values())
         records = sorted(self._views.requests.by_index(BY_POOL_UID, pool.uid_text), key=lambda each: each.key)
         machines, replacements = [], dict[str, list[Machine]]()
+        missing = self._gpus_missing(pool.key, records, now)
         for record in records:
-            machine = self._machine(record, pool.value, awaited)
+            machine = self._machine(record, pool.value, awaited, missing.get(record.uid_text))
             if record.value is None or record.value.status.phase not in ENDED:
                 machines.append(machine)
             if REPLACES in record.annotations:
@@ -73,18 +88,40 @@ class DisruptionObserver:
             tuple(sorted(self._views.budgets.values(), key=lambda each: each.key)),
         )
 
-    def _machine(self, record: KubeObject[GPURequest], pool: GPUNodePool, awaited: frozenset[str]) -> Machine:
+    def _gpus_missing(
+        self, pool: ObjectKey, records: Iterable[KubeObject[GPURequest]], now: datetime
+    ) -> dict[str, datetime]:
+        """By uid of a request, since when; what is there again, or gone, is forgotten."""
+        known = self._missing.pop(pool, {})
+        ill = [each.uid_text for each in records if gpus_missing(each, self._node_of(each))]
+        if ill:
+            self._missing[pool] = {uid: known.get(uid, now) for uid in ill}
+        return self._missing.get(pool, {})
+
+    def _node_of(self, record: KubeObject[GPURequest]) -> Node | None:
+        name = (record.value.status.node_name or "") if record.value is not None else ""
+        return self._views.nodes.get(ObjectKey("", name)) if name else None
+
+    def _machine(
+        self,
+        record: KubeObject[GPURequest],
+        pool: GPUNodePool,
+        awaited: frozenset[str],
+        missing_since: datetime | None,
+    ) -> Machine:
+        node = self._node_of(record)
         name = (record.value.status.node_name or "") if record.value is not None else ""
         offer = self._observer.offer_for(record)
         shape = self._memory.types.shapes.get(offer.key) if offer is not None else None
         return Machine(
             record,
-            self._views.nodes.get(ObjectKey("", name)) if name else None,
+            node,
             tuple(sorted(self._views.pods.by_index(PODS_BY_NODE, name), key=lambda pod: pod.key)) if name else (),
             awaited=name in awaited,
             given_up=self._memory.given_up.get(record.key, ""),
             keeps_place=self._keeps_place(record),
             stamp=self._stamp(pool, offer.provider) if offer is not None else "",
+            illness=illness_of(node, gpus_missing(record, node), missing_since, self._repair_rules),
             boot=timedelta(seconds=shape.boot_seconds if shape is not None else 0),
         )
 

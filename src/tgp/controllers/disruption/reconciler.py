@@ -20,8 +20,10 @@ from tgp.controllers.requests.purchase_gatherer import Views
 from tgp.controllers.status_writer import StatusWriter
 from tgp.core.disruption.causes import Machine
 from tgp.core.disruption.drift import STAMP
+from tgp.core.disruption.illness import repair_halted
 from tgp.core.disruption.moves import (
     CONDITION,
+    HALTED,
     REPLACED_BY,
     RETRY,
     Delete,
@@ -35,17 +37,20 @@ from tgp.core.disruption.moves import (
     Unsay,
     WriteDown,
     WriteStamp,
+    budgets_left,
     disturbed,
+    halt_text,
     look_again_at,
     next_moves,
+    nodes_and_ill,
 )
-from tgp.core.model.conditions import condition_in
+from tgp.core.model.conditions import ConditionUpdate, condition_in
 from tgp.core.model.facts import (
     AnnotationIgnored,
+    DisruptionCounted,
     DisruptionNoted,
     FactSubject,
     MoveEnded,
-    NodesDisturbed,
     subject_of,
 )
 from tgp.core.model.kube_object import KubeObject
@@ -86,6 +91,7 @@ class DisruptionReconciler:
         observer: DisruptionObserver,
         planner: PoolPlanner,
         status_writer: StatusWriter,
+        pool_status_writer: StatusWriter,
         list_pods: Callable[[], Awaitable[None]],
         cluster: Cluster,
         journal: Journal,
@@ -95,13 +101,14 @@ class DisruptionReconciler:
         self._observer = observer
         self._planner = planner
         self._status_writer = status_writer  # of the condition Disrupted
+        self._pool_status_writer = pool_status_writer  # of the condition RepairHalted
         self._list_pods = list_pods  # the view of pods, from a list begun after the call
         self._cluster = cluster
         self._journal = journal
         self._clock = clock
         self._not_before: dict[ObjectKey, float] = {}  # Clock.boottime of the next look at a pool
         self._none_since: float | None = None  # Clock.boottime since when no pod is shown
-        self._counted: dict[ObjectKey, int] = {}  # nodes of a pool that were last said to be disturbed
+        self._counted: dict[ObjectKey, DisruptionCounted] = {}  # what was last said of a pool
         self._told: dict[tuple[str, str], None] = {}  # (uid, text) of annotations that were said to be ignored
 
     # -- what wakes it -------------------------------------------------------------------------------------------------
@@ -142,8 +149,8 @@ class DisruptionReconciler:
         pool = self._views.pools.get(key)
         if pool is None or pool.deleting or pool.value is None:
             self._not_before.pop(key, None)
-            if self._counted.pop(key, 0):
-                self._journal.note(NodesDisturbed(key, 0))
+            if (counted := self._counted.pop(key, None)) is not None:
+                self._journal.note(DisruptionCounted(key, left=dict.fromkeys(counted.left, 0)))
             return None
         if not self._pods_shown():
             return self._clock.now() + min(BLIND_FOR, BELIEVED_AFTER)
@@ -152,7 +159,7 @@ class DisruptionReconciler:
             return self._clock.now() + timedelta(seconds=wait)
         self._not_before[key] = tick + LEAST_PAUSE
         look = await self._look(pool)
-        self._note(look.seen)
+        edge = await self._note(look.seen)
         steps = next_moves(look.seen)
         pause = min(PAUSE_BY_LOOK * (self._clock.boottime() - tick), LONGEST_PAUSE)
         self._not_before[key] = tick + max(LEAST_PAUSE, pause)
@@ -160,7 +167,8 @@ class DisruptionReconciler:
             if not isinstance(step, Delete):
                 await self._act(step, look)
         await self._delete_all(pool, [step for step in steps if isinstance(step, Delete)])
-        return self._clock.now() + SOON if steps else look_again_at(look.seen)
+        moments = (self._clock.now() + SOON,) if steps else (look_again_at(look.seen), edge)
+        return min((each for each in moments if each is not None), default=None)
 
     def _pods_shown(self) -> bool:
         """Whether the view of pods can be relied on: it has some, or has had none for long."""
@@ -250,11 +258,16 @@ class DisruptionReconciler:
         if machine.node is not None:
             self._journal.note(DisruptionNoted(_node(machine.node), step, message))
 
-    def _note(self, seen: DisruptionObservation) -> None:
-        count = sum(disturbed(each) for each in seen.machines)
-        if self._counted.get(seen.pool.key, 0) != count:
-            self._counted[seen.pool.key] = count
-            self._journal.note(NodesDisturbed(seen.pool.key, count))
+    async def _note(self, seen: DisruptionObservation) -> datetime | None:
+        """What is told of the pool and of annotations; when the numbers change by themselves."""
+        (nodes, ill), (left, edge) = nodes_and_ill(seen), budgets_left(seen)
+        halted = repair_halted(ill, nodes)
+        counted = DisruptionCounted(seen.pool.key, sum(disturbed(each) for each in seen.machines), ill, halted, left)
+        if self._counted.get(seen.pool.key) != counted:
+            self._counted[seen.pool.key] = counted
+            self._journal.note(counted)
+        updates = (ConditionUpdate(HALTED, True, "ManyNodesIll", halt_text(ill, nodes)),) if halted else ()
+        await self._pool_status_writer.write(seen.pool, updates)
         for machine in seen.machines:
             self._ignored(subject_of(machine.record), machine.record.annotations)
             if machine.node is not None:
@@ -262,6 +275,7 @@ class DisruptionReconciler:
             for pod in machine.pods:
                 if pod.annotations:
                     self._ignored(FactSubject(POD, pod.key, uid_text(pod.uid)), pod.annotations)
+        return edge
 
     def _ignored(self, subject: FactSubject, annotations: Mapping[str, str]) -> None:
         """Each text once for each object."""

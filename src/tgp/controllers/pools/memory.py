@@ -13,6 +13,7 @@ from tgp.core.model.cooldowns import Cooldowns
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.offer import Offer
+from tgp.core.pools.machine_failures import MachineFailures
 from tgp.core.pools.machine_types import MachineTypes
 from tgp.core.pools.planner.world import Order
 from tgp.core.pools.runaway import Disagreements, Runaways
@@ -78,6 +79,7 @@ class PoolMemory:
     disagreements: Disagreements = field(default_factory=Disagreements)
     types: MachineTypes = field(default_factory=MachineTypes)
     spot: SpotUses = field(default_factory=SpotUses)
+    failures: MachineFailures = field(default_factory=MachineFailures)
     withdrawn: Cooldowns = field(default_factory=Cooldowns)  # offers of requests that could not buy
     said: dict[str, SaidReasons] = field(
         default_factory=dict

@@ -129,9 +129,10 @@ class WorldObserver:
         waiting = {uid_text(pod.uid): pod for pod in self._views.pods.by_index(WAITING_PODS, YES)}
         cooldowns = self._cooldowns()
         runaways = memory.runaways.refusals({**waiting, **dict.fromkeys(self._slots())}, now)
-        planned = tuple(self._pools())
+        planned = tuple(self._pools(now))
         buying = tuple(each for each in planned if not self._observes(each.pool))
         moments += [*runaways.until.values(), memory.disagreements.next_change(now), _first_end(cooldowns, now)]
+        moments += [held.until for each in planned for held in each.cooldowns.values()]
         moments += [ends for pod in demand.pods if (ends := own_price_until(pod)) is not None]
         world = PlanInput(
             now,
@@ -249,7 +250,7 @@ class WorldObserver:
 
     # -- pools and limits ----------------------------------------------------------------------------------------------
 
-    def _pools(self) -> Iterator[PlannedPool]:
+    def _pools(self, now: datetime) -> Iterator[PlannedPool]:
         hold = self._purchases.hold()
         for record in sorted(self._views.pools.values(), key=lambda each: each.key):
             node_class = self._class_of(record.value) if record.value is not None else None
@@ -268,6 +269,7 @@ class WorldObserver:
                 frozenset(name for name, _ in allowed),
                 frozenset(name for name, untrusted in allowed if untrusted),
                 self._purchases.sources(node_class.value),
+                self._memory.failures.cooldowns(str(record.key), now),
             )
 
     def _class_of(self, pool: GPUNodePool) -> KubeObject[GPUNodeClass] | None:

@@ -259,13 +259,16 @@ class PoolPlanner:
         if not self._memory.spot.restored:
             self._memory.spot.restored = True
             with suppress(ClusterError):
-                self._memory.spot.restore(await self._spend_log.recent(now))
+                recent = await self._spend_log.recent(now)
+                self._memory.spot.restore(recent)
+                self._memory.failures.restore(recent)
 
     def _gather(self, waiting: Mapping[str, Pod], now: datetime) -> PlanObservation:
         memory, requests = self._memory, self._views.requests
         for record in requests.values():
             memory.types.learn(record, node_of(self._views, record))
             memory.spot.learn(record)
+            memory.failures.learn(record)
         seen = self._observer.observe(now)
         memory.disagreements.learn(memory.placed, waiting, seen.own_nodes, now)
         memory.forget_requests(record.key for record in requests.values())

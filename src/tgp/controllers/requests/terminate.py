@@ -81,6 +81,8 @@ class Terminator:
         attempt, subject = observation.attempt, subject_of(observation.record)
         provider = provider_of(attempt)
         if end in LOST:
+            if attempt is not None:  # now: its pods may be planned for before it is gone
+                self._failure_cooldowns.failed(attempt, "Lost", message, observation.now)
             self._journal.note(MachineLost(subject, provider, (attempt.instance_id or "") if attempt else "", message))
         else:
             self._journal.note(MachineTerminating(subject, provider, end.value, message))

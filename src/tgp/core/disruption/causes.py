@@ -1,4 +1,6 @@
-"""Why a machine of a pool may be disrupted: it is empty, surplus, expired, of a gang that was given up, or drifted."""
+"""Why a machine of a pool may be disrupted: it is empty, surplus, of a gang that was given up, ill, expired, drifted,
+or its provider will take it back.
+"""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -8,6 +10,7 @@ from tgp.api.nodepool import GPUNodePool, canonical_policy
 from tgp.api.request import GPURequest
 from tgp.api.values import NEVER, go_duration, span
 from tgp.core.disruption.drift import STAMP, has_drifted, unmet_requirement
+from tgp.core.disruption.illness import Illness
 from tgp.core.model.attempts import attempts_of, gpu_resource, open_attempt
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
@@ -15,11 +18,16 @@ from tgp.core.model.pod import Pod
 from tgp.core.pools.orders import anchor_of, slot_number
 from tgp.core.pools.runaway import SCHEDULED_WITHIN
 from tgp.core.requests.chosen_offer import offer_of
+from tgp.core.requests.lifecycle import PROVIDER_END_SPARE
 from tgp.core.requests.node_metadata import future_node
 from tgp.core.requests.node_state import idle, worked_until
 
 EMPTY, SURPLUS, EXPIRED, DRIFTED, GANG = "Empty", "Surplus", "Expired", "Drifted", "GangNotServed"
+ILL, LEAVING = "Ill", "Leaving"
+BUDGETED = (EMPTY, DRIFTED, EXPIRED)
 NOT_BUDGETED = frozenset({SURPLUS, GANG})  # no working pod loses its machine, or a user asked for it
+FORCED = frozenset({ILL, LEAVING})  # the machine will not serve its pods for long, whether they move or not
+LEAVING_AHEAD = timedelta(minutes=30)  # besides a measured boot time: the replacement may need a second try
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +41,7 @@ class Machine:
     keeps_place: bool = False  # it is a replacement, and what it replaces is still there
     stamp: str = ""  # the drift hash of what pool and class say now; empty: the class is not known
     boot: timedelta = timedelta(0)  # how long a machine of its type took to be ready; 0: not measured
+    illness: Illness | None = None  # what is wrong with it; None: nothing that is known
     given_up: str = ""  # why the last plan gave up the gang that it was bought for; empty: it did not
 
 
@@ -63,16 +72,35 @@ def cause_of(machine: Machine, pool: GPUNodePool, now: datetime) -> DisruptionCa
         return DisruptionCause(GANG, f"{machine.given_up[0].upper()}{machine.given_up[1:]}")
     if record.value.status.ready_at is None or node is None or node.ready is not True:
         return NoCause()
+    if machine.illness is not None and now >= machine.illness.due:
+        return DisruptionCause(ILL, machine.illness.what)
     replica = pool.spec.replicas is not None and slot is not None
     empty = NoCause() if replica else _empty(machine, record.value, pool, now)
     if isinstance(empty, DisruptionCause):
         return empty  # it needs no replacement
-    expired = _expired(machine, pool, now)
-    if isinstance(expired, DisruptionCause):
-        return expired
+    leaving, expired = _leaving(machine, now), _expired(machine, pool, now)
+    for each in (leaving, expired):
+        if isinstance(each, DisruptionCause):
+            return each
     if why := _drifted(machine, pool):
         return DisruptionCause(DRIFTED, why)
-    return NoCause(min((each for each in (empty.until, expired.until) if each is not None), default=None))
+    moments = [each.until for each in (empty, leaving, expired) if isinstance(each, NoCause)]
+    moments += [machine.illness.due] if machine.illness is not None else []
+    return NoCause(min((each for each in moments if each is not None), default=None))
+
+
+def _leaving(machine: Machine, now: datetime) -> DisruptionCause | NoCause:
+    """Early enough to bring its replacement, and to drain it before its provider takes it back."""
+    attempt = open_attempt(attempts_of(machine.record))
+    end = attempt.offer.until if attempt is not None and attempt.offer is not None else None
+    if end is None or machine.record.value is None:
+        return NoCause()
+    grace = span(machine.record.value.spec.termination_grace_period, "spec.terminationGracePeriod")
+    drain = timedelta(0) if grace is NEVER else grace
+    begins = end - drain - PROVIDER_END_SPARE - machine.boot - LEAVING_AHEAD
+    if now < begins:
+        return NoCause(begins)
+    return DisruptionCause(LEAVING, f"The provider takes the machine back at {end:%Y-%m-%d %H:%M:%S}Z")
 
 
 def _expired(machine: Machine, pool: GPUNodePool, now: datetime) -> DisruptionCause | NoCause:

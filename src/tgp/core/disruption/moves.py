@@ -18,8 +18,11 @@ from tgp.api.request import GPURequest
 from tgp.api.values import NEVER, go_duration, is_rfc3339, rfc3339, span
 from tgp.core.disruption.budgets import Allowance, allowance
 from tgp.core.disruption.causes import (
+    BUDGETED,
     EMPTY,
     EXPIRED,
+    FORCED,
+    ILL,
     NOT_BUDGETED,
     SURPLUS,
     DisruptionCause,
@@ -28,6 +31,7 @@ from tgp.core.disruption.causes import (
     holds,
 )
 from tgp.core.disruption.drift import STAMP, to_stamp
+from tgp.core.disruption.illness import MOST_ILL_PERCENT, repair_halted
 from tgp.core.model.conditions import ConditionUpdate, condition_in
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
@@ -42,6 +46,7 @@ from tgp.core.requests.drain import DISRUPTED as HARD
 from tgp.core.requests.protection import protection_of
 
 CONDITION = "Disrupted"
+HALTED = "RepairHalted"  # the condition of a pool, and the reason of a machine that stays for it
 SOFT = Taint(HARD.key, "PreferNoSchedule")
 REPLACED_BY = "tgp.io/replaced-by"  # of a candidate: names of its replacements, with commas, once they are created
 RETRY = "tgp.io/move-retry"  # of a candidate whose move was given up: when the next may begin, and how many were
@@ -190,6 +195,31 @@ def disturbed(machine: Machine) -> bool:
     return ending or node is None or node.ready is not True or HARD in node.taints
 
 
+def is_ill(machine: Machine) -> bool:
+    """Whether something is wrong with a machine that worked, however long it has been so."""
+    return machine.illness is not None and _was_ready(machine.record) and not machine.keeps_place
+
+
+def nodes_and_ill(seen: DisruptionObservation) -> tuple[int, int]:
+    """How many nodes the pool has, and how many of them are ill."""
+    counted = [each for each in seen.machines if _was_ready(each.record) and not each.keeps_place]
+    return len(counted), sum(is_ill(each) for each in counted)
+
+
+def budgets_left(seen: DisruptionObservation) -> tuple[Mapping[str, int], datetime | None]:
+    """By reason, how many more nodes may be disrupted now; and when that changes by itself."""
+    assert seen.pool.value is not None, "a pool that cannot be read decides nothing"
+    rules, (nodes, _) = seen.pool.value.spec.disruption.budgets, nodes_and_ill(seen)
+    counted = sum(disturbed(each) for each in seen.machines)
+    found = {each: allowance(rules, each, nodes, counted, seen.now) for each in BUDGETED}
+    moments = [each.look_again_at for each in found.values() if each.look_again_at is not None]
+    return {reason: each.left for reason, each in found.items()}, min(moments, default=None)
+
+
+def halt_text(ill: int, nodes: int) -> str:
+    return f"{ill} of {nodes} nodes are ill at once, more than {MOST_ILL_PERCENT} %: none is replaced for that"
+
+
 def move_of(record: KubeObject[GPURequest]) -> str:
     """The move that takes it away; empty: none does. A replacement has the mark of its move, too."""
     return "" if REPLACES in record.annotations else record.annotations.get(MOVE, "")
@@ -236,7 +266,7 @@ class _Look:
         self._pool: GPUNodePool = seen.pool.value
         self._now = seen.now
         self._causes = {each.record.key: cause_of(each, self._pool, seen.now) for each in seen.machines}
-        self._nodes = sum(_was_ready(each.record) for each in seen.machines)
+        self._nodes, self._ill = nodes_and_ill(seen)
         self._disturbed = sum(disturbed(each) for each in seen.machines)
         moving = [each for each in seen.machines if move_of(each.record) and not disturbed(each)]
         self._begun = sum(_was_ready(each.record) for each in moving)
@@ -321,14 +351,21 @@ class _Look:
             kept = held if held is not None and held.status is False else None
             given_up = _Block("MoveGivenUp", f"{cause.reason}: {cause.message}. The last move was given up", until)
             return _Block(kept.reason, kept.message, until) if kept is not None else given_up
-        if (block := self._protected(machine, cause) or self._unevictable(machine, cause)) is not None:
+        block = self._halted(cause) or self._protected(machine, cause) or self._unevictable(machine, cause)
+        if block is not None or cause.reason in FORCED:
             return block
         allowed = self._allowance(cause, self._disturbed + self._begun)
         return None if allowed else _over_budget(allowed, cause)
 
+    def _halted(self, cause: DisruptionCause) -> _Block | None:
+        if cause.reason != ILL or not repair_halted(self._ill, self._nodes):
+            return None
+        return _Block(HALTED, f"{cause.reason}: {cause.message}. {halt_text(self._ill, self._nodes)}")
+
     def _protected(self, machine: Machine, cause: DisruptionCause) -> _Block | None:
         """An expired machine goes all the same, if its drain ends some time: until then its pods are waited for."""
-        if cause.reason == SURPLUS or (cause.reason == EXPIRED and _drain_ends(machine.record)):
+        ends = cause.reason == EXPIRED or cause.reason in FORCED
+        if cause.reason == SURPLUS or (ends and _drain_ends(machine.record)):
             return None
         protection = protection_of(machine.record, machine.node, machine.pods, self._now)
         if protection is None:
@@ -337,7 +374,7 @@ class _Look:
 
     def _unevictable(self, machine: Machine, cause: DisruptionCause) -> _Block | None:
         blocking = blocking_budgets(pods_to_move(machine.pods), self._seen.budgets)
-        if not blocking or cause.reason in NOT_BUDGETED:
+        if not blocking or cause.reason in NOT_BUDGETED or (cause.reason in FORCED and _drain_ends(machine.record)):
             return None
         why = f"PodDisruptionBudget {blocking[0]} allows no eviction now"
         return _Block("PodDisruptionBudget", f"{cause.reason}: {cause.message}. {why}")
@@ -379,7 +416,7 @@ class _Look:
         """Why a move under way is given up."""
         if cause.reason in NOT_BUDGETED:
             return self._protected(machine, cause)
-        if (block := self._protected(machine, cause)) is not None:
+        if (block := self._halted(cause) or self._protected(machine, cause)) is not None:
             return block
         begun, move = f"{cause.reason}: {cause.message}", move_of(machine.record)
         held = holds(machine.record, CONDITION)
@@ -387,7 +424,7 @@ class _Look:
         if since is not None and self._now >= since + MOVE_AT_MOST:
             return _Block("MoveTimedOut", f"{begun}. The move took longer than {go_duration(MOVE_AT_MOST)}")
         allowed = self._allowance(cause, 0)
-        if not allowed:  # not used up, but closed
+        if not allowed and cause.reason not in FORCED:  # not used up, but closed
             return _over_budget(allowed, cause)
         if not needs_place(machine, cause):
             return None
@@ -434,7 +471,7 @@ class _Look:
             if (block := self._unevictable(machine, cause)) is not None:
                 return Say(machine, _under_way(machine, cause, block.message.rpartition(". ")[2]))
             allowed = self._allowance(cause, self._disturbed)
-            if not allowed:
+            if not allowed and cause.reason not in FORCED:
                 return Say(machine, _under_way(machine, cause, f"waits for {allowed.rule}"))
         self._disturbed += 1
         self._begun -= 1

@@ -427,11 +427,14 @@ class MoveEnded(Struct, frozen=True):
     outcome: str  # Terminating, or why it was taken back
 
 
-class NodesDisturbed(Struct, frozen=True):
-    """How many nodes of a pool count against its disruption budgets now. Noted when that changes."""
+class DisruptionCounted(Struct, frozen=True):
+    """How the nodes of a pool count for its disruption. Noted when that changes."""
 
     pool: ObjectKey
-    count: int
+    disturbed: int = 0  # nodes that count against its budgets now
+    ill: int = 0  # nodes with which something is wrong
+    halted: bool = False  # so many are ill that none is replaced for that
+    left: Mapping[str, int] = {}  # by reason: how many more nodes its budgets allow to be disrupted
 
 
 class RequestWithdrawn(Struct, frozen=True):
@@ -496,7 +499,7 @@ PoolFact: TypeAlias = (
     | AnnotationIgnored
     | DisruptionNoted
     | MoveEnded
-    | NodesDisturbed
+    | DisruptionCounted
     | RequestWithdrawn
     | PodNominated
     | NominationUnsupported

@@ -12,6 +12,12 @@ from tgp.core.model.resources import NOTHING, Resources
 from tgp.core.model.taints import Taint
 
 
+class NodeCondition(msgspec.Struct, frozen=True, gc=False):
+    type: str
+    status: str
+    since: datetime | None = None  # when the status became what it is
+
+
 class Node(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     key: ObjectKey
     uid: Uid = ""
@@ -31,6 +37,7 @@ class Node(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     ready: bool | None = None  # None: unknown, its kubelet does not report or never did
     ready_since: datetime | None = None  # when `ready` became what it is
     ready_reason: str = ""
+    conditions: tuple[NodeCondition, ...] = ()  # besides Ready
     addresses: tuple[tuple[str, str], ...] = ()  # (type, address), as reported
     kubelet_version: str = ""
     os_image: str = ""

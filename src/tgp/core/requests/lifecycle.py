@@ -80,6 +80,7 @@ PROVIDER_ENDS_IT = (
     "The provider ends the machine at the time that was set at launch and cannot be changed; "
     "spec.maxLifetime was extended beyond that time."
 )
+PROVIDER_TAKES_IT = "The provider takes the machine back at a time that was known when it was ordered."
 FIRST_PAUSE, LONGEST_PAUSE = timedelta(seconds=5), timedelta(minutes=5)  # between attempts that fail
 NOT_ORDERED = "NotOrdered"  # the outcome of an attempt that was never ordered
 REFUSED_SHARE = 4  # the time since orders could not be prepared, divided by this, is the next pause …
@@ -409,7 +410,8 @@ def _expired(observation: RequestObservation) -> StartTermination | None:
     if expires is None or observation.now < expires:
         return None
     if cut_by_provider(observation):
-        return StartTermination(TerminationReason.EXPIRED, PROVIDER_ENDS_IT)
+        why = PROVIDER_TAKES_IT if observation.kept_by_pool else PROVIDER_ENDS_IT
+        return StartTermination(TerminationReason.EXPIRED, why)
     return StartTermination(
         TerminationReason.EXPIRED, f"Lifetime (spec.maxLifetime) ended at {expires:%Y-%m-%d %H:%M:%S}Z"
     )
@@ -682,10 +684,12 @@ def cut_by_provider(observation: RequestObservation) -> bool:
 def drained_for_provider_at(observation: RequestObservation) -> datetime | None:
     """When a drain must begin to be over before the provider terminates the machine by itself; None: it does not."""
     attempt = observation.attempt
-    if attempt is None or attempt.provider_ends_at is None:
+    if attempt is None:
         return None
+    taken_back = attempt.offer.until if observation.kept_by_pool and attempt.offer is not None else None
+    ends = [each for each in (attempt.provider_ends_at, taken_back) if each is not None]
     grace = span(observation.spec.termination_grace_period, "spec.terminationGracePeriod")
-    return attempt.provider_ends_at - (timedelta(0) if grace is NEVER else grace) - PROVIDER_END_SPARE
+    return min(ends) - (timedelta(0) if grace is NEVER else grace) - PROVIDER_END_SPARE if ends else None
 
 
 def _life_ends_at(observation: RequestObservation) -> datetime | None:
@@ -708,7 +712,7 @@ def ends_at(record: KubeObject[GPURequest]) -> datetime | None:
 
 
 def warned_at(observation: RequestObservation) -> datetime | None:
-    if cut_by_provider(observation):
+    if cut_by_provider(observation) and not observation.kept_by_pool:  # a pool replaces it before
         return observation.attempt.launched_at if observation.attempt is not None else None  # at once
     began, life = life_began(observation.attempts), _life(observation)
     return began + life * WARNED_AT if began is not None and life is not None else None

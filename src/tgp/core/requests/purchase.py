@@ -39,7 +39,9 @@ USUAL_LIFE = timedelta(hours=24)
 RUN_MARGIN_SHARE, RUN_MARGIN = 10, timedelta(hours=1)  # a tenth of the lifetime, at least an hour: see `longest_run`
 PRICE_TOLERANCE = 1.25  # times the reserved price: above that the machine is terminated
 NO_CEILING = 1 << 62
-FAILED = frozenset({"Refused", "SoldOut", "NotCreated", "Failed", "Busy"})  # outcomes that put an offer into cooldown
+FAILED = frozenset(
+    {"Refused", "SoldOut", "NotCreated", "Failed", "Busy", "Lost"}
+)  # outcomes that put an offer into cooldown
 
 
 @dataclass(frozen=True, slots=True)

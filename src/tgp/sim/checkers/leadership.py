@@ -117,14 +117,13 @@ class TrueTime(Checker):
             self.blame(f"{claim.name} ends as Expired after {age:.0f} s of its {life or float('inf'):.0f} s")
 
     def _ends_anyway(self, claim: RecordedRequest) -> bool:
-        """Its provider ends the machine by itself shortly after a drain that begins now."""
+        """Its provider ends the machine, or its host takes it back, shortly after a drain that begins now."""
         drain = claim.seconds("terminationGracePeriod", default="1h") or 0.0
         by = self.recorder.world.clock.now() + timedelta(seconds=drain + PROVIDER_ENDS_WITHIN)
-        machines = (rented.machine for rented in self.recorder.of_uid(claim.uid) if rented.machine.alive)
-        return any(
-            machine.running_at is not None and machine.max_run is not None and machine.running_at + machine.max_run < by
-            for machine in machines
-        )
+        machines = [rented.machine for rented in self.recorder.of_uid(claim.uid) if rented.machine.alive]
+        ends = [each.running_at + each.max_run for each in machines if each.running_at and each.max_run is not None]
+        ends += [end for each in machines if (end := {**each.product.detail, **each.detail}.get("ends_at")) is not None]
+        return any(each < by for each in ends)
 
     def _age(self, claim: RecordedRequest) -> float:
         """From its making, in true time: the API server's clock is the world's."""

@@ -9,6 +9,7 @@ from typing import TypeAlias, TypeVar
 
 from tgp.api.resource import (
     CERTIFICATE_SIGNING_REQUEST,
+    GPU_NODE_POOL,
     GPU_REQUEST,
     LEASE,
     NAMESPACE,
@@ -57,6 +58,7 @@ TELLINGS = (
     "confided",
     "registered",
     "asked",
+    "pooled",
     "look",
 )  # what a checker can take up
 
@@ -118,6 +120,9 @@ class Checker:
     def asked(self, before: Json | None, after: Json | None) -> None:
         """A CertificateSigningRequest was written."""
 
+    def pooled(self, before: Json | None, after: Json | None) -> None:
+        """A GPUNodePool was written."""
+
     def look(self, now: float) -> None:
         """After each step in which something happened."""
 
@@ -153,6 +158,7 @@ class Recorder(Tap):
         self._on_confided: list[Callable[[Json | None, Json | None], None]] = []
         self._on_registered: list[Callable[[Json | None, Json | None], None]] = []
         self._on_asked: list[Callable[[Json | None, Json | None], None]] = []
+        self._on_pooled: list[Callable[[Json | None, Json | None], None]] = []
         self._on_look: list[Callable[[float], None]] = []
         api = world.api
         self._storages = {
@@ -162,6 +168,7 @@ class Recorder(Tap):
             api.core.registry.of(SECRET).storage: _notifier(self._on_confided),
             api.core.registry.of(NODE).storage: _notifier(self._on_registered),
             api.core.registry.of(CERTIFICATE_SIGNING_REQUEST).storage: _notifier(self._on_asked),
+            api.core.registry.of(GPU_NODE_POOL).storage: _notifier(self._on_pooled),
         }
         for obj in api.local_api.objects(GPU_REQUEST):
             self._claim(None, obj)

@@ -14,6 +14,7 @@ from tgp.sim.checkers.money import (
     WithinLimits,
     WithinPrice,
 )
+from tgp.sim.checkers.moves import NoTaintOfDeadMoves, ReplacedFirst, WithinDisruptionBudgets
 from tgp.sim.checkers.objects import ConditionalWrites, FinalizerHolds, OwnUid
 from tgp.sim.checkers.secrecy import OwnSecretsOnly
 
@@ -36,5 +37,8 @@ INVARIANTS = (
     OneLeader,
     TrueTime,
     OwnSecretsOnly,
+    ReplacedFirst,
+    WithinDisruptionBudgets,
+    NoTaintOfDeadMoves,
 )
 """`recorder.call(*INVARIANTS)`. Those with settings of their own (canaries, known places) are added one by one."""

@@ -7,7 +7,7 @@ import msgspec
 
 from tgp.adapters.kube.records.meta import MetaWire, ObjectMetaReader, PartialObject
 from tgp.api.quantity import Written
-from tgp.core.model.node import Node
+from tgp.core.model.node import Node, NodeCondition
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.resources import read_resources
 from tgp.core.model.taints import Taint
@@ -73,6 +73,11 @@ class NodeReader:
             ready={"True": True, "False": False}.get(ready.status),
             ready_since=ready.last_transition_time,
             ready_reason=ready.reason or "",
+            conditions=tuple(
+                NodeCondition(each.type, each.status, each.last_transition_time)
+                for each in status.conditions or ()
+                if each.type != "Ready"
+            ),
             addresses=tuple((address.type, address.address) for address in status.addresses or ()),
             kubelet_version=status.node_info.kubelet_version,
             os_image=status.node_info.os_image,

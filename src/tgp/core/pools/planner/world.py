@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.nodepool import GPUNodePool
-from tgp.core.model.cooldowns import Cooldowns
+from tgp.core.model.cooldowns import Cooldown, Cooldowns
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.offer import Offer
 from tgp.core.model.pod import Pod
@@ -49,6 +49,7 @@ class PlannedPool:
     namespaces: frozenset[str] = frozenset()  # whose pods the class allows
     untrusted_namespaces: frozenset[str] = frozenset()  # of these, those whose pods may run on marketplace hosts
     sources: Mapping[str, SourceObservation] = field(default_factory=dict)  # of the class, by name
+    cooldowns: Mapping[str, Cooldown] = field(default_factory=dict)  # by provider: whose machines failed in this pool
 
 
 @dataclass(frozen=True, slots=True)
