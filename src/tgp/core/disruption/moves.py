@@ -13,6 +13,8 @@ from datetime import datetime, timedelta
 from hashlib import blake2b
 from typing import TypeAlias
 
+import msgspec
+
 from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
 from tgp.api.values import NEVER, go_duration, is_rfc3339, rfc3339, span
@@ -32,10 +34,11 @@ from tgp.core.model.conditions import ConditionUpdate, condition_in
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
-from tgp.core.model.pod import Pod
+from tgp.core.model.pod import PENDING, Pod
 from tgp.core.model.taints import Taint
 from tgp.core.model.workload import PodDisruptionBudget
 from tgp.core.pools.capacity import ENDED, on_its_way
+from tgp.core.pools.demand import read_annotations
 from tgp.core.pools.orders import MOVE, REPLACES, anchor_of, slot_number
 from tgp.core.pools.planner.world import Order
 from tgp.core.requests.drain import DISRUPTED as HARD
@@ -179,6 +182,12 @@ def pods_to_move(pods: Iterable[Pod]) -> tuple[Pod, ...]:
     """Those that have to be somewhere else afterwards."""
     leaving = (pod for pod in pods if not (pod.finished or pod.deleting or pod.mirror or pod.of_daemon_set))
     return tuple(sorted(leaving, key=lambda pod: pod.key))
+
+
+def as_waiting(pod: Pod) -> Pod:
+    """As its successor will be."""
+    annotations = read_annotations(pod)[0]
+    return msgspec.structs.replace(pod, node="", nominated_node="", phase=PENDING, annotations=annotations)
 
 
 def disturbed(machine: Machine) -> bool:

@@ -3,15 +3,12 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-import msgspec
-
 from tgp.core.disruption.causes import Machine
-from tgp.core.disruption.moves import DisruptionObservation, Refit, move_of, nodes_that_go, pods_to_move
+from tgp.core.disruption.moves import DisruptionObservation, Refit, as_waiting, move_of, nodes_that_go, pods_to_move
 from tgp.core.model.object_key import ObjectKey
-from tgp.core.model.pod import PENDING, Pod
+from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
 from tgp.core.pools.capacity import with_pods
-from tgp.core.pools.demand import read_annotations
 from tgp.core.pools.orders import anchor_of, slot_number
 from tgp.core.pools.planner.plan import plan
 from tgp.core.pools.planner.world import Capacity, Plan, PlanInput, PlannedPool
@@ -35,11 +32,11 @@ def refits(
     going = nodes_that_go(seen)
     rooms = {each.name: each for each in world.capacity if each.name not in going}
     _take(rooms, world.pods, placed)
-    others = tuple(_as_waiting(pod) for pod in leaving)
+    others = tuple(as_waiting(pod) for pod in leaving)
     _take(rooms, others, _plan(world, others, (), rooms).placed)
     answers = {}
     for key in keys:
-        pods = tuple(_as_waiting(pod) for pod in pods_to_move(machines[key].pods))
+        pods = tuple(as_waiting(pod) for pod in pods_to_move(machines[key].pods))
         slot = _slot_to_fill(machines[key], seen)
         found = plan(world_of_slots(world, pool, (slot,))) if slot else _plan(world, pods, (pool,), rooms)
         answers[key] = _refit(found, rooms)
@@ -65,12 +62,6 @@ def _take(rooms: dict[str, Capacity], pods: Iterable[Pod], placed: Mapping[str, 
         name = placed.get(uid_text(pod.uid), "")
         if name in rooms:
             rooms[name] = with_pods(rooms[name], (pod,))
-
-
-def _as_waiting(pod: Pod) -> Pod:
-    """As its successor will be."""
-    annotations = read_annotations(pod)[0]
-    return msgspec.structs.replace(pod, node="", nominated_node="", phase=PENDING, annotations=annotations)
 
 
 def _refit(found: Plan, rooms: Mapping[str, Capacity]) -> Refit:
