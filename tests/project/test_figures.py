@@ -25,12 +25,13 @@ from tgp.app import operator
 from tgp.app.commands import demo
 from tgp.app.settings import Settings
 from tgp.controllers.budgets import legacy_budgets
+from tgp.controllers.disruption.observe import SEARCHED_EVERY
 from tgp.controllers.disruption.reconciler import BELIEVED_AFTER
 from tgp.controllers.instances import accounts, consistency, leftover_nodes, orphan_collector
 from tgp.controllers.market import reconciler as market
 from tgp.controllers.requests import launch, observe
 from tgp.core.classes import default_class, market_status
-from tgp.core.disruption import causes, moves
+from tgp.core.disruption import candidates, causes, exchange, moves, restart_cost
 from tgp.core.inventory import orphan_evidence, orphans
 from tgp.core.model import offer_query
 from tgp.core.pools import capacity, machine_types, orders, runaway, upkeep
@@ -147,6 +148,11 @@ FIGURES = (
     Figure(POOLS, "by more than {} in the time to boot", machine_types.BOOT_NOISE),
     Figure(DISRUPTION, "purchases are paused, or after {}: replacements", moves.MOVE_AT_MOST),
     Figure(DISRUPTION, "nothing is disrupted for {}; after that", BELIEVED_AFTER),
+    Figure(DISRUPTION, "at most once {}, and only when prices", SEARCHED_EVERY),
+    Figure(DISRUPTION, "costs once, spread over {}:", exchange.HORIZON),
+    Figure(DISRUPTION, "Every pod takes {} to start again", restart_cost.START_UP),
+    Figure(DISRUPTION, "as it was measured, otherwise {};", exchange.USUAL_BOOT),
+    Figure(DISRUPTION, "and for {} those that have replaced others", candidates.SETTLED_FOR),
     Figure(DISRUPTION, "The next try is after {}, and", moves.RETRIES[0]),
     Figure(DISRUPTION, "the pause doubles, to {} at most", moves.RETRIES[-1]),
     Figure(POOLS, "Failed requests stay for {}", upkeep.FAILED_KEPT),
@@ -219,6 +225,7 @@ FREE = (
     (DISRUPTION, "At most a fifth of the nodes", "the budget of the manifest above it"),
     (DISRUPTION, "Without any, one of 10 % does", "the default of DisruptionRule.nodes in api/nodepool.py"),
     (DISRUPTION, "where an hour comes twice", "daylight saving"),
+    (DISRUPTION, "`minSavings` (5 % unless", "the default of Disruption.min_savings in api/nodepool.py"),
     (PLANNER, "memory counts 7.5 % and CPU 200m less", "KERNEL_SHARE and SYSTEM_CPU_MILLI in planner/sources.py"),
     (SAFETY, "runs a quarter of them", "SHARE in tests/sim/mutants/test_mutants.py"),
     (REQUESTS, 'a duration such as `"2h"`', "an example"),

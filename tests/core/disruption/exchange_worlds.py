@@ -19,8 +19,8 @@ from tests.core.pools.planner.worlds import (
     on_sale,
 )
 from tgp.api.request import GPURequest
-from tgp.core.disruption.causes import Machine
-from tgp.core.disruption.exchange import ExchangeInput, MachineExchange, Standing
+from tgp.core.disruption.causes import Machine, Standing
+from tgp.core.disruption.exchange import ExchangeInput, MachineExchange
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey

@@ -48,7 +48,7 @@ def shape(found):
 def why(seen, name):
     consolidation = exchanges(seen)
     assert all(ObjectKey("team", name) not in each.candidates for each in consolidation.exchanges)
-    return consolidation.left.get(ObjectKey("team", name), "")
+    return {**consolidation.left, **consolidation.too_little}.get(ObjectKey("team", name), "")
 
 
 # -- n to m ------------------------------------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ def test_what_saves_less_than_the_pool_asks_for_is_left_and_says_the_sum():
     seen = in_use(standing("a", 2.0, *pods(1), gpus=1), offers=(an_offer("one", 1.75, 1),))
 
     assert why(seen, "a") == (
-        "Unconsolidatable: 1 machine for 1 simulated one, 1 pod would move; that saves $0.094/h: $2.00/h now, $1.75/h "
+        "1 machine for 1 simulated one, 1 pod would move; that saves $0.094/h: $2.00/h now, $1.75/h "
         "then, and $0.625 once for restarts and boot times, over 4h; spec.disruption.minSavings is 5%"
     )
     pool = consolidated_pool(minSavings="4%")
@@ -141,7 +141,9 @@ def test_what_saves_less_than_the_pool_asks_for_is_left_and_says_the_sum():
 def test_a_job_that_would_lose_its_work_stays():
     long = a_serving_pod("long", owners=JOB, hours=30)
 
-    assert why(in_use(standing("a", 2.0, long), offers=(an_offer("one", 0.1, 4),)), "a").startswith("Unconsolidatable")
+    assert why(in_use(standing("a", 2.0, long), offers=(an_offer("one", 0.1, 4),)), "a").startswith(
+        "Without it and its pods the pool loses"
+    )
     saved = msgspec.structs.replace(long, annotations={"tgp.io/checkpoint-every": "10m"})
     assert only(in_use(standing("a", 2.0, saved), offers=(an_offer("one", 0.1, 4),)))
 

@@ -60,6 +60,7 @@ from tgp.core.model.facts import (
     ProviderRecovered,
     ReconcileFailed,
     RequestWithdrawn,
+    SavingsPromised,
     ScaleUpNotTriggered,
     ScaleUpTriggered,
     SweepHalted,
@@ -149,6 +150,7 @@ class LiveJournal:
                 | DisruptionNoted()
                 | MoveEnded()
                 | NodesDisturbed()
+                | SavingsPromised()
                 | RequestWithdrawn()
                 | PodNominated()
                 | NominationUnsupported()
@@ -190,6 +192,8 @@ class LiveJournal:
                 self._metrics.moves.labels(fact.reason, fact.outcome).inc()
             case NodesDisturbed():
                 self._metrics.disturbed_nodes.labels(fact.pool.namespace, fact.pool.name).set(fact.count)
+            case SavingsPromised():
+                self._metrics.savings_promised.labels(fact.pool.namespace, fact.pool.name).inc(fact.microusd / MILLION)
             case RequestWithdrawn():
                 self._metrics.withdrawn.inc()
                 message = f"Request is deleted, and its pods are planned for again: {fact.why}"

@@ -12,18 +12,20 @@ from typing import Any, assert_never
 from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
 from tgp.api.resource import GPU_REQUEST, NODE, POD
-from tgp.controllers.disruption.observe import DisruptionObserver, PlannedLook
+from tgp.controllers.disruption.observe import SEARCHED_EVERY, DisruptionObserver, PlannedLook
 from tgp.controllers.pools.indexes import BY_CLASS
 from tgp.controllers.pools.planner import PoolPlanner
 from tgp.controllers.requests.indexes import BY_NODE
 from tgp.controllers.requests.purchase_gatherer import Views
 from tgp.controllers.status_writer import StatusWriter
+from tgp.core.disruption import restart_cost
 from tgp.core.disruption.causes import Machine
 from tgp.core.disruption.drift import STAMP
 from tgp.core.disruption.moves import (
     CONDITION,
     REPLACED_BY,
     RETRY,
+    UNCONSOLIDATABLE,
     Delete,
     DisruptionObservation,
     NoteReplacements,
@@ -46,6 +48,7 @@ from tgp.core.model.facts import (
     FactSubject,
     MoveEnded,
     NodesDisturbed,
+    SavingsPromised,
     subject_of,
 )
 from tgp.core.model.kube_object import KubeObject
@@ -141,6 +144,7 @@ class DisruptionReconciler:
         pool = self._views.pools.get(key)
         if pool is None or pool.deleting or pool.value is None:
             self._looked.pop(key, None)
+            self._observer.forget(key)
             if self._counted.pop(key, 0):
                 self._journal.note(NodesDisturbed(key, 0))
             return None
@@ -157,7 +161,13 @@ class DisruptionReconciler:
             if not isinstance(step, Delete):
                 await self._act(step, look)
         await self._delete_all(pool, [step for step in steps if isinstance(step, Delete)])
-        return self._clock.now() + SOON if steps else look_again_at(look.seen)
+        if steps:
+            return self._clock.now() + SOON
+        again = look_again_at(look.seen)
+        if look.seen.standing:  # prices change without an event here
+            searched = self._clock.now() + SEARCHED_EVERY
+            again = searched if again is None else min(again, searched)
+        return again
 
     def _pods_shown(self) -> bool:
         """Whether the view of pods can be relied on: it has some, or has had none for long."""
@@ -184,11 +194,15 @@ class DisruptionReconciler:
                 await self._annotate(step.machine, {STAMP: step.machine.stamp})
             case WriteDown():
                 await self._annotate(step.machine, {MOVE: step.move, REPLACED_BY: None, REPLACES: None})
+                exchange = step.machine.exchange
+                if exchange is not None and exchange.candidates[0] == step.machine.record.key:
+                    self._journal.note(SavingsPromised(look.seen.pool.key, exchange.saving_microusd))
             case Say():
                 before = condition_in(step.machine.record.status, CONDITION)
                 await self._status_writer.write(step.machine.record, (step.update,))
                 if step.update.status is False and (before is None or before.reason != step.update.reason):
-                    self._tell(step.machine, BLOCKED, step.update.message)
+                    event = UNCONSOLIDATABLE if step.update.reason == UNCONSOLIDATABLE else BLOCKED
+                    self._tell(step.machine, event, step.update.message)
             case Unsay():
                 await self._status_writer.write(step.machine.record, ())
             case SetTaint():
@@ -262,7 +276,7 @@ class DisruptionReconciler:
 
     def _ignored(self, subject: FactSubject, annotations: Mapping[str, str]) -> None:
         """Each text once for each object."""
-        for message in unreadable(annotations):
+        for message in (*unreadable(annotations), *restart_cost.unreadable(annotations)):
             if (subject.uid, message) not in self._told:
                 self._told[subject.uid, message] = None
                 self._journal.note(AnnotationIgnored(subject, message))

@@ -7,60 +7,34 @@ it only if it saves more than the restarts of its pods cost, over a horizon of s
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 
-from tgp.api.nodepool import GPUNodePool, canonical_policy
-from tgp.api.values import NEVER, go_duration, span
-from tgp.core.disruption.causes import Machine
+from tgp.api.nodepool import GPUNodePool
+from tgp.api.values import go_duration
+from tgp.core.disruption.candidates import why_left
+from tgp.core.disruption.causes import Standing, expected_microusd
 from tgp.core.disruption.components import Component, dealt
-from tgp.core.disruption.moves import as_waiting, blocking_budgets, move_of, pods_to_move, read_retry
+from tgp.core.disruption.moves import as_waiting, pods_to_move
 from tgp.core.disruption.relaxation import Occupied, classes_of, relax
 from tgp.core.disruption.restart_cost import restart_cost
-from tgp.core.model.conditions import condition_in
 from tgp.core.model.money import about
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.offer_labels import label_value, offer_labels
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
+from tgp.core.model.resources import NOTHING
 from tgp.core.model.workload import PodDisruptionBudget
-from tgp.core.pools.capacity import serves
-from tgp.core.pools.orders import REPLACES, anchor_of, slot_number
 from tgp.core.pools.planner.plan import plan
-from tgp.core.pools.planner.sources import RESTART_HOURS
 from tgp.core.pools.planner.world import Order, Plan, PlanInput
 from tgp.core.requests.node_metadata import template_labels
-from tgp.core.requests.protection import protection_of
 
 HORIZON = timedelta(hours=4)  # what a restart costs is earned back within it
 USUAL_BOOT = timedelta(minutes=10)  # of a machine whose type was never seen to boot
-SETTLED_FOR = timedelta(hours=1)  # after a machine took pods of another one
 ROUNDED_FROM = (0.99, 0.5, 0.1)  # the share of a machine from which on it is emptied
 MOST_REPAIRS = 3  # plans that are made again without the machines whose pods found no place
 FEW = 40  # machines that may be emptied: with so many, it is tried to empty one more or one less
 MOST_PASSES = 4  # over all of them
 HOUR = timedelta(hours=1)
-UNDERUTILIZED_POLICY = "WhenEmptyOrUnderutilized"
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """A machine of a pool, with what it costs."""
-
-    machine: Machine
-    pool: GPUNodePool
-    hourly_microusd: int
-    spot_loss: float = 0.0  # the chance that it is lost within an hour; 0: it is no spot machine
-    paid_microusd: int = 0  # of a begun billing step: for time that has not passed yet
-    changed_at: datetime | None = None  # when a pod last came or went; None: not known
-
-    @property
-    def key(self) -> ObjectKey:
-        return self.machine.record.key
-
-    @property
-    def expected_microusd(self) -> int:
-        """An hour, with what the loss of a spot machine is expected to cost."""
-        return _expected(self.hourly_microusd, self.spot_loss)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +83,8 @@ class MachineExchange:
 @dataclass(frozen=True, slots=True)
 class Consolidation:
     exchanges: tuple[MachineExchange, ...] = ()  # the best saving per restart first
-    left: Mapping[ObjectKey, str] = field(default_factory=dict)  # machines that stay, and why, in text for users
+    left: Mapping[ObjectKey, str] = field(default_factory=dict)  # machines that are no candidates, and why
+    too_little: Mapping[ObjectKey, str] = field(default_factory=dict)  # those whose best exchange saves too little
     bound: float = 0.0  # micro-dollars an hour: what a linear program saves, which need not be possible
     proven: bool = False  # no plan saves more than `bound`
 
@@ -120,62 +95,19 @@ def exchanges(seen: ExchangeInput, exact_rounds: int = 0) -> Consolidation:
     return _Consolidating(seen, left).run(exact_rounds)
 
 
-def why_left(standing: Standing, budgets: Iterable[PodDisruptionBudget], now: datetime) -> str:
-    """Why a machine is no candidate, in text for users; empty: it may be emptied."""
-    machine, disruption = standing.machine, standing.pool.spec.disruption
-    after = span(disruption.consolidate_after, "spec.disruption.consolidateAfter")
-    if canonical_policy(disruption.consolidation_policy) != UNDERUTILIZED_POLICY or after is NEVER:
-        return f"spec.disruption of its pool moves no pods (consolidationPolicy is {disruption.consolidation_policy})"
-    if slot_number(anchor_of(machine.record)) is not None and standing.pool.spec.replicas is not None:
-        return "it is one of the machines of spec.replicas"
-    if machine.node is None or not serves(machine.node) or move_of(machine.record) or holds_move(machine):
-        return "its Node is not Ready, or leaves already"
-    protection = protection_of(machine.record, machine.node, machine.pods, now)
-    if protection is not None:
-        return protection.text
-    pods = pods_to_move(machine.pods)
-    if bare := next((pod for pod in pods if pod.controller is None), None):
-        return f"Pod {bare.key} has no controller that would create it again"
-    if blocking := blocking_budgets(pods, budgets):
-        return f"PodDisruptionBudget {blocking[0]} allows no eviction now"
-    until, _ = read_retry(machine.record)
-    if until is not None and now < until:
-        return f"its last move was given up, and the next may begin at {until:%Y-%m-%d %H:%M:%S}Z"
-    return _unsettled(standing, after, now)
-
-
-def holds_move(machine: Machine) -> bool:
-    """Whether a move is said to be under way."""
-    held = condition_in(machine.record.status, "Disrupted")
-    return machine.record.deleting or (held is not None and held.status is True) or machine.keeps_place
-
-
-def _unsettled(standing: Standing, after: timedelta, now: datetime) -> str:
-    machine = standing.machine
-    began = [each for pod in machine.pods if (each := pod.accepted_at or pod.created_at) is not None]
-    changed = max([*began, *((standing.changed_at,) if standing.changed_at is not None else ())], default=None)
-    if changed is not None and now < changed + after:
-        return f"a pod came or went at {changed:%H:%M:%S}Z, and consolidateAfter is {go_duration(after)}"
-    ready = machine.record.value.status.ready_at if machine.record.value is not None else None
-    if ready is None:
-        return "it has not become Ready yet"
-    if REPLACES in machine.record.annotations and now < ready + SETTLED_FOR:
-        return f"it replaced another machine at {ready:%H:%M:%S}Z, less than {go_duration(SETTLED_FOR)} ago"
-    return ""
-
-
 @dataclass(frozen=True, slots=True)
 class _Tried:
     emptied: frozenset[str]  # Nodes
     net: int  # micro-dollars an hour
     found: tuple[MachineExchange, ...]
-    left: Mapping[ObjectKey, str]  # machines whose exchange would save too little
+    left: Mapping[ObjectKey, str]  # machines whose exchange would save too little, and the sum
 
 
 class _Consolidating:
     def __init__(self, seen: ExchangeInput, left: dict[ObjectKey, str]) -> None:
         self._world = replace(seen.world, pods=())
         self._left = left
+        self._too_little: dict[ObjectKey, str] = {}
         rooms = {each.name for each in seen.world.capacity}
         self._pools = {each.key: each for each in seen.world.pools}
         self._standing: dict[str, Standing] = {}  # candidates, by Node
@@ -196,7 +128,7 @@ class _Consolidating:
         costs = {uid_text(pod.uid): restart_cost(pod, node.allocatable, price, now) for pod in moving}
         savings = Savings(standing.expected_microusd, 0, sum(costs.values()) + standing.paid_microusd)
         if savings.net <= 0:
-            self._left[standing.key] = f"Unconsolidatable: without it the pool {savings.text}"
+            self._too_little[standing.key] = f"Without it and its pods the pool {savings.text}"
             return
         self._standing[name] = standing
         self._restart |= costs
@@ -205,7 +137,7 @@ class _Consolidating:
     def run(self, exact_rounds: int) -> Consolidation:
         names = list(self._standing)
         if not names:
-            return Consolidation(left=self._left)
+            return Consolidation((), self._left, self._too_little)
         occupied = [Occupied(name, self._pods[name], float(self._savings([name], ()).net)) for name in names]
         boots = USUAL_BOOT / HORIZON
         relaxed = relax(self._world, occupied, boots, exact_rounds)
@@ -217,7 +149,8 @@ class _Consolidating:
         found = sorted(
             best.found, key=lambda each: (-each.savings.net / max(each.restart_microusd, 1), each.candidates)
         )
-        return Consolidation(tuple(found), {**best.left, **self._left}, relaxed.saving, relaxed.proven)
+        too_little = {**best.left, **self._too_little}
+        return Consolidation(tuple(found), self._left, too_little, relaxed.saving, relaxed.proven)
 
     def _best(self) -> "_Tried":
         return max(self._tries.values(), key=lambda each: each.net)  # the first of equals
@@ -249,7 +182,7 @@ class _Consolidating:
             if exchange.savings.enough(share):
                 found.append(self._capped(exchange, share))
             else:
-                told = f"Unconsolidatable: {exchange.message}; spec.disruption.minSavings is {share:.0%}"
+                told = f"{exchange.message}; spec.disruption.minSavings is {share:.0%}"
                 left |= dict.fromkeys(exchange.candidates, told)
         return _Tried(emptied, saved + sum(each.savings.net for each in found), tuple(found), left)
 
@@ -320,13 +253,27 @@ class _Consolidating:
         return {**template_labels(self._pools[order.pool].pool.spec.template), **own}
 
 
+def checked(standing: Sequence[Standing], orders: tuple[Order, ...], world: PlanInput) -> tuple[tuple[Order, ...], str]:
+    """Orders that machines are exchanged for, as planned now, with their highest prices; and why it is not worth it."""
+    restarts = 0
+    for each in standing:
+        room = each.machine.node.allocatable if each.machine.node is not None else NOTHING
+        pods = pods_to_move(each.machine.pods)
+        restarts += sum(restart_cost(pod, room, each.expected_microusd, world.now) for pod in pods)
+    savings = savings_of(standing, orders, restarts, world)
+    share = max((min_savings(each.pool) for each in standing), default=0.0)
+    if savings.enough(share):
+        return capped(orders, savings, share, world), ""
+    return orders, f"{exchanged_text(len(standing), orders)}; that {savings.text}"
+
+
 def savings_of(standing: Iterable[Standing], orders: Iterable[Order], restarts: int, world: PlanInput) -> Savings:
     before, after, once = 0, 0, restarts
     for each in standing:
         before += each.expected_microusd
         once += each.paid_microusd
     for order in orders:
-        after += _expected(order.hourly_microusd, order.spot_loss)
+        after += expected_microusd(order.hourly_microusd, order.spot_loss)
         once += round(order.hourly_microusd * (_boot(order, world) / HOUR))
     return Savings(before, after, once)
 
@@ -354,10 +301,6 @@ def exchanged_text(leaving: int, orders: Sequence[Order]) -> str:
 
 def _counted(many: int, what: str) -> str:
     return f"{many} {what}" if many == 1 else f"{many} {what}s"
-
-
-def _expected(hourly: int, loss: float) -> int:
-    return round(hourly * (1 + loss * RESTART_HOURS))
 
 
 def _boot(order: Order, world: PlanInput) -> timedelta:

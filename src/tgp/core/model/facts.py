@@ -434,6 +434,13 @@ class NodesDisturbed(Struct, frozen=True):
     count: int
 
 
+class SavingsPromised(Struct, frozen=True):
+    """Machines of a pool are exchanged for cheaper ones: the move begins."""
+
+    pool: ObjectKey
+    microusd: int  # an hour, the restarts already subtracted
+
+
 class RequestWithdrawn(Struct, frozen=True):
     """A pool's request could not buy the offer that was planned: it is deleted, and its pods are planned for again."""
 
@@ -471,6 +478,7 @@ PoolFact: TypeAlias = (
     | DisruptionNoted
     | MoveEnded
     | NodesDisturbed
+    | SavingsPromised
     | RequestWithdrawn
     | PodNominated
     | NominationUnsupported
