@@ -15,12 +15,11 @@ from tgp.controllers.pools.memory import PoolMemory
 from tgp.controllers.pools.observe import PlanObservation, WorldObserver
 from tgp.controllers.requests.indexes import BY_NODE, BY_POOL_UID, PODS_BY_NODE
 from tgp.controllers.requests.purchase_gatherer import Views
-from tgp.core.disruption.candidates import why_left
+from tgp.core.disruption.candidates import standing_of, why_left
 from tgp.core.disruption.causes import WHEN_UNDERUTILIZED, FoundExchange, Machine, Standing
 from tgp.core.disruption.drift import stamp_of
 from tgp.core.disruption.moves import DisruptionObservation, move_of, pods_to_move, to_plan
-from tgp.core.model.attempts import attempts_of, open_attempt
-from tgp.core.model.costs import cost_of, hourly_of
+from tgp.core.model.attempts import attempts_of, open_attempt, provider_of
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
@@ -28,7 +27,7 @@ from tgp.core.model.record import uid_text
 from tgp.core.model.spend import INSTANT
 from tgp.core.pools.capacity import ENDED
 from tgp.core.pools.orders import MOVE, REPLACES
-from tgp.core.pools.planner.world import ASSUMED_SPOT_LOSS, PlanInput, SpotKind
+from tgp.core.pools.planner.world import PlanInput, SpotKind
 from tgp.core.requests.drain import DISRUPTED
 from tgp.ports.clock import Clock
 from tgp.ports.clouds import Clouds, known_facts
@@ -138,21 +137,12 @@ class DisruptionObserver:
     def _standing(
         self, machine: Machine, pool: GPUNodePool, losses: Mapping[SpotKind, float], now: datetime
     ) -> Standing | None:
-        """None: what it costs is not known."""
-        attempt = open_attempt(attempts_of(machine.record))
-        if attempt is None or attempt.offer is None or machine.node is None:
+        if machine.node is None:
             return None
-        offer, facts = attempt.offer, known_facts(self._clouds, attempt.offer.provider)
+        facts = known_facts(self._clouds, provider_of(open_attempt(attempts_of(machine.record))))
         step = facts.billing_step if facts is not None else INSTANT
-        kind = (offer.provider, offer.gpu_type or "")
-        return Standing(
-            machine,
-            pool,
-            hourly_of(attempt),
-            losses.get(kind, ASSUMED_SPOT_LOSS) if offer.spot else 0.0,
-            cost_of(attempt, now, step) - cost_of(attempt, now),
-            self._changed_at(machine.node.name, machine.pods, now),
-        )
+        changed_at = self._changed_at(machine.node.name, machine.pods, now)
+        return standing_of(machine, pool, losses, now, billing_step=step, changed_at=changed_at)
 
     def _changed_at(self, node: str, pods: Iterable[Pod], now: datetime) -> datetime | None:
         uids = frozenset(uid_text(pod.uid) for pod in pods if not pod.finished and not pod.of_daemon_set)

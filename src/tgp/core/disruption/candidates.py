@@ -1,19 +1,42 @@
 """Which machines of a pool a search for cheaper ones may empty, and why it leaves the others alone."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
-from tgp.api.nodepool import canonical_policy
+from tgp.api.nodepool import GPUNodePool, canonical_policy
 from tgp.api.values import NEVER, go_duration, span
 from tgp.core.disruption.causes import WHEN_UNDERUTILIZED, Machine, Standing
 from tgp.core.disruption.moves import CONDITION, blocking_budgets, move_of, pods_to_move, read_retry
+from tgp.core.model.attempts import attempts_of, open_attempt
 from tgp.core.model.conditions import condition_in
+from tgp.core.model.costs import cost_of, hourly_of
+from tgp.core.model.spend import INSTANT
 from tgp.core.model.workload import PodDisruptionBudget
 from tgp.core.pools.capacity import serves
 from tgp.core.pools.orders import REPLACES, anchor_of, slot_number
+from tgp.core.pools.planner.world import ASSUMED_SPOT_LOSS, SpotKind
 from tgp.core.requests.protection import protection_of
 
 SETTLED_FOR = timedelta(hours=1)  # after a machine took pods of another one
+
+
+def standing_of(
+    machine: Machine,
+    pool: GPUNodePool,
+    losses: Mapping[SpotKind, float],
+    now: datetime,
+    *,
+    billing_step: timedelta = INSTANT,
+    changed_at: datetime | None = None,
+) -> Standing | None:
+    """None: what it costs is not known. `losses`: of spot machines, an hour."""
+    attempt = open_attempt(attempts_of(machine.record))
+    if attempt is None or attempt.offer is None or machine.node is None:
+        return None
+    offer = attempt.offer
+    loss = losses.get((offer.provider, offer.gpu_type or ""), ASSUMED_SPOT_LOSS) if offer.spot else 0.0
+    paid = cost_of(attempt, now, billing_step) - cost_of(attempt, now)
+    return Standing(machine, pool, hourly_of(attempt), loss, paid, changed_at)
 
 
 def why_left(standing: Standing, budgets: Iterable[PodDisruptionBudget], now: datetime) -> str:
