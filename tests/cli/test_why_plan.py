@@ -183,6 +183,17 @@ def test_a_node_that_waits_for_the_end_of_its_time_says_when(cluster: Mounted):
     assert (found["pool"], found["ends"], found["deletedAt"]) == ("ml/pool", None, "2036-11-13T14:05:00Z")
 
 
+def test_a_node_whose_pods_are_not_moved_to_cheaper_machines_says_why(cluster: Mounted):
+    with_pool(cluster, disruption={"consolidationPolicy": "WhenEmptyOrUnderutilized"})
+    joined(cluster)
+    runs(cluster, "busy")
+    said = " ".join(why(cluster, "node/gpu-1").stdout.split())
+
+    assert (
+        "its pods are not moved to cheaper machines: Pod ml/busy has no controller that would create it again" in said
+    )
+
+
 def test_a_node_of_nobody_we_know_is_left_alone(cluster: Mounted):
     send(f"{cluster.url}/api/v1/nodes", "POST", {"metadata": {"name": "own"}})
 

@@ -25,13 +25,14 @@ from tgp.app import operator
 from tgp.app.commands import demo
 from tgp.app.settings import Settings
 from tgp.controllers.budgets import legacy_budgets
+from tgp.controllers.disruption.observe import SEARCHED_EVERY
 from tgp.controllers.disruption.reconciler import BELIEVED_AFTER
 from tgp.controllers.instances import accounts, consistency, leftover_nodes, orphan_collector
 from tgp.controllers.market import reconciler as market
 from tgp.controllers.requests import launch, observe
 from tgp.core.budgets import account, spans
 from tgp.core.classes import default_class, market_status
-from tgp.core.disruption import causes, illness, moves
+from tgp.core.disruption import candidates, causes, exchange, illness, moves, restart_cost
 from tgp.core.inventory import orphan_evidence, orphans
 from tgp.core.model import offer_query
 from tgp.core.model.cooldowns import LONGEST_COOLDOWN
@@ -156,6 +157,11 @@ FIGURES = (
     Figure(DISRUPTION, "that time doubles, to {} at most", LONGEST_COOLDOWN),
     Figure(DISRUPTION, "lost in a pool within {}, the", machine_failures.COUNTED_FOR),
     Figure(DISRUPTION, "`terminationGracePeriod` and {} more", lifecycle.PROVIDER_END_SPARE),
+    Figure(DISRUPTION, "at most once {}, and only when prices", SEARCHED_EVERY),
+    Figure(DISRUPTION, "costs once, spread over {}:", exchange.HORIZON),
+    Figure(DISRUPTION, "Every pod takes {} to start again", restart_cost.START_UP),
+    Figure(DISRUPTION, "as it was measured, otherwise {};", exchange.USUAL_BOOT),
+    Figure(DISRUPTION, "and for {} those that have replaced others", candidates.SETTLED_FOR),
     Figure(DISRUPTION, "The next try is after {}, and", moves.RETRIES[0]),
     Figure(DISRUPTION, "the pause doubles, to {} at most", moves.RETRIES[-1]),
     Figure(POOLS, "Failed requests stay for {}", upkeep.FAILED_KEPT),
@@ -235,6 +241,7 @@ FREE = (
     (DISRUPTION, "While more than 20 %", "MOST_ILL_PERCENT in core/disruption/illness.py"),
     (DISRUPTION, "Without any, one of 10 % does", "the default of DisruptionRule.nodes in api/nodepool.py"),
     (DISRUPTION, "where an hour comes twice", "daylight saving"),
+    (DISRUPTION, "`minSavings` (5 % unless", "the default of Disruption.min_savings in api/nodepool.py"),
     (PLANNER, "memory counts 7.5 % and CPU 200m less", "KERNEL_SHARE and SYSTEM_CPU_MILLI in planner/sources.py"),
     (SAFETY, "runs a quarter of them", "SHARE in tests/sim/mutants/test_mutants.py"),
     (REQUESTS, 'a duration such as `"2h"`', "an example"),

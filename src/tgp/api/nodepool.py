@@ -233,6 +233,17 @@ class Disruption(ApiStruct, frozen=True, kw_only=True):
             rules=(cel.DURATION_OR_NEVER, cel.SPAN_ABOVE_ZERO),
         ),
     ] = "Never"
+    min_savings: Annotated[
+        str,
+        Field(
+            doc=(
+                "Of WhenEmptyOrUnderutilized: pods are moved together only if that saves at least this share of what "
+                'the machines that leave cost, the restarts of pods already subtracted. Default "5%".'
+            ),
+            max_length=4,
+            pattern=values.PERCENT,
+        ),
+    ] = "5%"
     budgets: Annotated[
         tuple[DisruptionRule, ...],
         Field(

@@ -26,6 +26,7 @@ TALOS_IMAGE: Final = (
     r"^([a-z0-9][a-z0-9._/:-]*:)?v?[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}(-[0-9A-Za-z.-]+)?(@sha256:[0-9a-f]{64})?$"
 )
 PERCENT_OR_COUNT: Final = r"^((100|[0-9]{1,2})%|[0-9]{1,4})$"
+PERCENT: Final = r"^(100|[0-9]{1,2})%$"
 
 MESSAGE_PRICE: Final = 'must be a price in dollars such as "2.0", with at most six decimals'
 MESSAGE_DURATION: Final = "must be a duration such as 30s, 10m or 1h30m"

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
+from tgp.core.disruption.exchange import MachineExchange
 from tgp.core.model.event import Event
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
@@ -176,3 +177,27 @@ class PoolEnquiry:
         """Pods that wait, each with the reason why this pool does not serve it."""
         found = ((each.pod, one) for each in self.plan.unserved for one in each.reasons)
         return tuple((pod, reason) for pod, reason in found if reason.pool == self.pool.key)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedExchange:
+    """Machines of a pool that would be exchanged, and what they wait for."""
+
+    pool: ObjectKey
+    leaving: tuple[tuple[str, int], ...]  # Nodes, each with what it costs an hour
+    exchange: MachineExchange
+    waits_for: str = ""  # empty: nothing
+
+
+@dataclass(frozen=True, slots=True)
+class ConsolidationPlan:
+    now: datetime
+    pools: tuple[ObjectKey, ...]  # those that move pods together
+    exchanges: tuple[PlannedExchange, ...]
+    left: Mapping[str, str]  # Node → why it is left alone
+    too_little: Mapping[str, str]  # Node → what its best exchange would save
+    unseen: tuple[str, ...] = ()
+
+    @property
+    def saving_microusd(self) -> int:
+        return sum(each.exchange.savings.net for each in self.exchanges)

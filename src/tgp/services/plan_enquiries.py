@@ -9,7 +9,8 @@ from tgp.api.nodepool import GPUNodePool, canonical_policy
 from tgp.api.request import GPURequest
 from tgp.api.values import NEVER, span
 from tgp.controllers.requests.indexes import BY_NODE, PODS_BY_NODE
-from tgp.core.disruption.causes import DisruptionCause, Machine, NoCause, cause_of
+from tgp.core.disruption.candidates import standing_of, why_left
+from tgp.core.disruption.causes import WHEN_UNDERUTILIZED, DisruptionCause, Machine, NoCause, cause_of
 from tgp.core.disruption.moves import CONDITION
 from tgp.core.model.conditions import condition_in
 from tgp.core.model.event import Event
@@ -140,6 +141,16 @@ def _kept(found: NodeEnquiry, pool: KubeObject[GPUNodePool], pods: tuple[Pod, ..
         yield protection.text
     if found.node.ready is not True:
         yield "the Node is not Ready: whether pods use it is not known"
+    elif protection is None and (why := _not_moved(found, pool.value, pods)):
+        yield f"its pods are not moved to cheaper machines: {why}"
+
+
+def _not_moved(found: NodeEnquiry, pool: GPUNodePool, pods: tuple[Pod, ...]) -> str:
+    """Of a pool that moves pods together: what forbids it here; empty: nothing, or no pod is there to be moved."""
+    assert found.request is not None, "the machine of a request"
+    moves = canonical_policy(pool.spec.disruption.consolidation_policy) == WHEN_UNDERUTILIZED
+    standing = standing_of(Machine(found.request, found.node, pods), pool, {}, found.now)
+    return why_left(standing, (), found.now) if moves and found.users and standing is not None else ""
 
 
 def _ends(record: KubeObject[GPURequest]) -> str:

@@ -14,7 +14,16 @@ import msgspec
 
 from tgp.adapters.clouds.webhook.offering import offer_of
 from tgp.adapters.kube.list import ListTarget
-from tgp.adapters.kube.records.kinds import claims, namespaces, nodes, pods, storage_classes, typed, volumes
+from tgp.adapters.kube.records.kinds import (
+    claims,
+    disruption_budgets,
+    namespaces,
+    nodes,
+    pods,
+    storage_classes,
+    typed,
+    volumes,
+)
 from tgp.adapters.kube.store import Store
 from tgp.api.common import canonical_provider
 from tgp.api.nodeclass import GPUNodeClass, ProviderSettings
@@ -161,6 +170,10 @@ async def seen_by_user(reads: ClusterReads) -> Sight:
             "you may not list PersistentVolumeClaims, PersistentVolumes and StorageClasses: volumes are ignored"
         )
         await _forget_volumes(stores)
+    try:
+        await _fill(stores.disruption_budgets, await reads.listed(ListTarget(disruption_budgets())))
+    except Forbidden:
+        unseen.append("you may not list PodDisruptionBudgets: they are not looked at")
     shapes = await reads.shapes()
     if shapes is None:
         unseen.append(

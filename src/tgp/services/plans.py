@@ -21,7 +21,9 @@ from tgp.core.pools.planner.world import NO_POOL, Order, Plan, PlanInput, Planne
 from tgp.core.pools.replicas import missing_slots, world_of_slots
 from tgp.ports.cluster import NotFound
 from tgp.services.cluster_reads import ClusterReads
+from tgp.services.consolidation import consolidation_of
 from tgp.services.plan_documents import (
+    ConsolidationPlan,
     LimitEffect,
     NodeEnquiry,
     NotPlanned,
@@ -76,6 +78,12 @@ class PlanService:
         async with self._market(()) as market:
             world = await world_of(sight, market, question)
         return plan_of(world, question)
+
+    async def consolidation(self, pool: ObjectKey | None) -> ConsolidationPlan:
+        """Raises NotFound, which names the nearest pools."""
+        sight = await seen_by_user(self._reads)
+        key = self._found("GPUNodePool", self._with_namespace(pool), sight.stores.pools).key if pool else None
+        return consolidation_of(await self._world(sight), key)
 
     # -- tgp why -------------------------------------------------------------------------------------------------------
 

@@ -201,7 +201,7 @@ def test_what_budgets_leave_is_told_by_reason_and_when_it_changes():
     gone = a_machine("r9", deleting=True)
 
     left, edge = budgets_left(seen(*machines, gone, disruption={"budgets": rules}))
-    assert left == {"Empty": 2, "Drifted": 0, "Expired": 2}
+    assert left == {"Empty": 2, "Drifted": 0, "Expired": 2, "Underutilized": 2}
     assert edge is None
     rules = [{"nodes": 0, "schedule": "0 0 * * *", "duration": "1h"}]
     _, edge = budgets_left(seen(*machines, disruption={"budgets": rules}))

@@ -127,7 +127,9 @@ def test_the_budget_is_counted_once_more_before_pods_are_kept_off():
 
 
 def test_two_moves_do_not_take_the_last_place_of_a_budget_together():
-    steps = next_moves(seen(moving("r1"), moving("r2"), disruption={"budgets": [{"nodes": 1}]}))
+    steps = next_moves(
+        seen(moving("r1"), moving("r2", annotations={"tgp.io/move": "m2"}), disruption={"budgets": [{"nodes": 1}]})
+    )
 
     assert [type(step) for step in steps] == [SetTaint, Say]
 

@@ -320,6 +320,12 @@ TABLE = [
         None,
     ),
     (
+        facts.SavingsPromised(ObjectKey("a", "b"), 500_000),
+        "INFO",
+        ("tgp_savings_promised_dollars_total", {"namespace": "a", "pool": "b"}, 0.5),
+        None,
+    ),
+    (
         facts.RequestWithdrawn(POD_SUBJECT, "sold out"),
         "INFO",
         ("tgp_withdrawn_requests_total", {}, 1),

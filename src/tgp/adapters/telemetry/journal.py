@@ -63,6 +63,7 @@ from tgp.core.model.facts import (
     ProviderRecovered,
     ReconcileFailed,
     RequestWithdrawn,
+    SavingsPromised,
     ScaleUpNotTriggered,
     ScaleUpTriggered,
     SweepHalted,
@@ -145,6 +146,7 @@ class LiveJournal:
                 | DisruptionNoted()
                 | MoveEnded()
                 | DisruptionCounted()
+                | SavingsPromised()
                 | RequestWithdrawn()
                 | PodNominated()
                 | NominationUnsupported()
@@ -223,6 +225,8 @@ class LiveJournal:
                 self._metrics.repair_halted.labels(*labels).set(fact.halted)
                 for reason, count in fact.left.items():
                     self._metrics.budget_left.labels(*labels, reason).set(count)
+            case SavingsPromised():
+                self._metrics.savings_promised.labels(fact.pool.namespace, fact.pool.name).inc(fact.microusd / MILLION)
             case RequestWithdrawn():
                 self._metrics.withdrawn.inc()
                 message = f"Request is deleted, and its pods are planned for again: {fact.why}"

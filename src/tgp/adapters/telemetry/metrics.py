@@ -133,6 +133,12 @@ class Metrics:
             ["namespace", "pool"],
             registry=of,
         )
+        self.savings_promised = Counter(
+            "tgp_savings_promised_dollars_total",
+            "Dollars per hour that exchanges of machines which began are to save",
+            ["namespace", "pool"],
+            registry=of,
+        )
         self.nominations = Counter(
             "tgp_nominations_total", "Pods nominated to the Node that was bought for them", registry=of
         )

@@ -1,4 +1,4 @@
-"""Disruption: the machines of pools that are empty, surplus, expired or drifted go, within budgets."""
+"""Disruption: the machines of pools that are empty, surplus, expired, drifted or too expensive go, within budgets."""
 
 from tgp.adapters.kube.controller import Controller, WatchSource
 from tgp.api.resource import GPU_NODE_POOL, GPU_REQUEST
@@ -23,6 +23,8 @@ def build(deps: Deps, stores: Stores, pools: Pools) -> list[Controller]:
             memory=pools.memory,
             observer=pools.observer,
             compute=deps.compute,
+            clouds=deps.clouds,
+            clock=deps.clock,
         ),
         planner=pools.planner,
         status_writer=StatusWriter(

@@ -1,27 +1,44 @@
-"""Gathers what a decision about the machines of one pool may use, and plans where the pods of candidates would go."""
+"""Gathers what a decision about the machines of one pool may use, and plans where the pods of candidates would go.
 
-from collections.abc import Iterable, Iterator
+Machines of a pool that moves pods together are searched for cheaper ones: at most once a minute, and only when
+something has changed since the last search.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
-from tgp.api.nodepool import GPUNodePool
+from tgp.api.nodepool import GPUNodePool, canonical_policy
 from tgp.api.request import GPURequest
 from tgp.controllers.pools.memory import PoolMemory
 from tgp.controllers.pools.observe import PlanObservation, WorldObserver
 from tgp.controllers.requests.indexes import BY_NODE, BY_POOL_UID, PODS_BY_NODE
 from tgp.controllers.requests.purchase_gatherer import Views
-from tgp.core.disruption.causes import Machine
+from tgp.core.disruption.candidates import standing_of, why_left
+from tgp.core.disruption.causes import WHEN_UNDERUTILIZED, FoundExchange, Machine, Standing
 from tgp.core.disruption.drift import stamp_of
 from tgp.core.disruption.illness import RepairRule, gpus_missing, illness_of
 from tgp.core.disruption.moves import DisruptionObservation, move_of, pods_to_move, to_plan
+from tgp.core.model.attempts import attempts_of, open_attempt, provider_of
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
+from tgp.core.model.record import uid_text
+from tgp.core.model.spend import INSTANT
 from tgp.core.pools.capacity import ENDED
 from tgp.core.pools.orders import MOVE, REPLACES
+from tgp.core.pools.planner.world import PlanInput, SpotKind
 from tgp.core.requests.drain import DISRUPTED
+from tgp.ports.clock import Clock
+from tgp.ports.clouds import Clouds, known_facts
 from tgp.ports.compute import Compute
+
+if TYPE_CHECKING:
+    from tgp.core.disruption.exchange import Consolidation  # it imports the planner and its solver
+
+SEARCHED_EVERY = timedelta(minutes=1)  # at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +47,15 @@ class PlannedLook:
 
     seen: DisruptionObservation
     world: PlanObservation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """The last search of a pool."""
+
+    at: float  # Clock.boottime
+    looked_at: object  # what it depended on
+    found: "Consolidation | None" = None  # None: the pool buys nothing, so nothing was searched for
 
 
 class DisruptionObserver:
@@ -42,8 +68,14 @@ class DisruptionObserver:
         memory: PoolMemory,
         observer: WorldObserver,
         compute: Compute,
+        clouds: Clouds,
+        clock: Clock,
     ) -> None:
         self._views = views
+        self._clouds = clouds
+        self._clock = clock
+        self._searches: dict[ObjectKey, _Search] = {}  # by pool
+        self._pods_on: dict[str, tuple[frozenset[str], datetime | None]] = {}  # by Node; and when that changed
         self._default_backend = default_backend  # the operator's own mesh
         self._repair_rules = repair_rules
         # By pool and uid of a request: since when promised GPUs are gone. A new process counts from its first look.
@@ -54,8 +86,8 @@ class DisruptionObserver:
 
     async def look(self, pool: KubeObject[GPUNodePool], now: datetime) -> PlannedLook:
         seen = self._observe(pool, now)
-        keys = to_plan(seen)
-        if not keys:
+        keys, searching = to_plan(seen), self._to_search(seen)
+        if not keys and not searching:
             return PlannedLook(seen)
         for machine in seen.machines:
             self._memory.failures.learn(machine.record)
@@ -66,26 +98,88 @@ class DisruptionObserver:
         from tgp.core.disruption.refits import refits  # with the first move: it imports the planner and its solver
 
         found = await self._compute.run(lambda: refits(seen, keys, world.world, placed, leaving))
-        return PlannedLook(replace(seen, refits=found), world)
+        if searching:
+            stopped = planned is None or bool(planned.stopped)
+            await self._search(seen, None if stopped else replace(world.world, capacity=found.rooms))
+        return PlannedLook(replace(seen, refits=found.refits), world)
+
+    def forget(self, pool: ObjectKey) -> None:
+        self._searches.pop(pool, None)
+
+    # -- cheaper machines ----------------------------------------------------------------------------------------------
+
+    def _to_search(self, seen: DisruptionObservation) -> bool:
+        last = self._searches.get(seen.pool.key)
+        if not seen.standing or (
+            last is not None and self._clock.boottime() < last.at + SEARCHED_EVERY.total_seconds()
+        ):
+            return False
+        return last is None or last.looked_at != self._looked_at(seen)
+
+    def _looked_at(self, seen: DisruptionObservation) -> object:
+        """What a search depends on: prices, candidates and their pods, and the room on all Nodes."""
+        candidates = frozenset(
+            (each.machine.record.uid_text, frozenset(uid_text(pod.uid) for pod in each.machine.pods))
+            for each in seen.standing.values()
+            if not why_left(each, seen.budgets, seen.now)
+        )
+        return (
+            self._observer.book_number,
+            candidates,
+            seen.pool.generation,
+            len(self._views.nodes),
+            len(self._views.pods),
+        )
+
+    async def _search(self, seen: DisruptionObservation, world: PlanInput | None) -> None:
+        """`world`: with the rooms that moves under way leave; None: the pool buys nothing now."""
+        from tgp.core.disruption.exchange import ExchangeInput, exchanges  # as above
+
+        key, found = seen.pool.key, None
+        if world is not None:
+            pools = tuple(each for each in world.pools if each.key.namespace == key.namespace)
+            given = ExchangeInput(replace(world, pools=pools), tuple(seen.standing.values()), seen.budgets)
+            found = await self._compute.run(lambda: exchanges(given))
+        self._searches[key] = _Search(self._clock.boottime(), self._looked_at(seen), found)
+
+    def _standing(
+        self, machine: Machine, pool: GPUNodePool, losses: Mapping[SpotKind, float], now: datetime
+    ) -> Standing | None:
+        if machine.node is None:
+            return None
+        facts = known_facts(self._clouds, provider_of(open_attempt(attempts_of(machine.record))))
+        step = facts.billing_step if facts is not None else INSTANT
+        changed_at = self._changed_at(machine.node.name, machine.pods, now)
+        return standing_of(machine, pool, losses, now, billing_step=step, changed_at=changed_at)
+
+    def _changed_at(self, node: str, pods: Iterable[Pod], now: datetime) -> datetime | None:
+        uids = frozenset(uid_text(pod.uid) for pod in pods if not pod.finished and not pod.of_daemon_set)
+        before, at = self._pods_on.get(node, (uids, None))
+        self._pods_on[node] = (uids, at if before == uids else now)
+        return self._pods_on[node][1]
 
     def _observe(self, pool: KubeObject[GPUNodePool], now: datetime) -> DisruptionObservation:
         assert pool.value is not None, "a pool that cannot be read decides nothing"
         awaited = frozenset(self._memory.placed.values())
         records = sorted(self._views.requests.by_index(BY_POOL_UID, pool.uid_text), key=lambda each: each.key)
+        moves = frozenset(move for each in self._views.requests.values() if (move := move_of(each)))
         machines, replacements = [], dict[str, list[Machine]]()
         missing = self._gpus_missing(pool.key, records, now)
+        exchanges = self._found(pool.key)
         for record in records:
-            machine = self._machine(record, pool.value, awaited, missing.get(record.uid_text))
             if record.value is None or record.value.status.phase not in ENDED:
-                machines.append(machine)
-            if REPLACES in record.annotations:
-                replacements.setdefault(record.annotations.get(MOVE, ""), []).append(machine)
+                machine = self._machine(record, pool.value, awaited, moves, missing.get(record.uid_text))
+                machines.append(replace(machine, **exchanges.get(record.key, {})))
+        for record in self._replacing({move for record in records if (move := move_of(record))}):
+            machine = self._machine(record, pool.value, awaited, moves)
+            replacements.setdefault(record.annotations.get(MOVE, ""), []).append(machine)
         return DisruptionObservation(
             pool,
             now,
             tuple(machines),
             {move: tuple(found) for move, found in replacements.items()},
             tuple(sorted(self._views.budgets.values(), key=lambda each: each.key)),
+            standing=self._standings(machines, pool.value, now),
         )
 
     def _gpus_missing(
@@ -102,12 +196,40 @@ class DisruptionObserver:
         name = (record.value.status.node_name or "") if record.value is not None else ""
         return self._views.nodes.get(ObjectKey("", name)) if name else None
 
+    def _standings(self, machines: Iterable[Machine], pool: GPUNodePool, now: datetime) -> dict[ObjectKey, Standing]:
+        if canonical_policy(pool.spec.disruption.consolidation_policy) != WHEN_UNDERUTILIZED:
+            return {}
+        losses = self._memory.spot.loss(self._views.requests.values(), now)
+        found = ((each.record.key, self._standing(each, pool, losses, now)) for each in machines)
+        return {key: standing for key, standing in found if standing is not None}
+
+    def _found(self, pool: ObjectKey) -> dict[ObjectKey, dict[str, Any]]:
+        """By request, what the last search found of it."""
+        search = self._searches.get(pool)
+        if search is None or search.found is None:
+            return {}
+        said: dict[ObjectKey, dict[str, Any]] = {
+            key: {"too_little": why} for key, why in search.found.too_little.items()
+        }
+        for rank, each in enumerate(search.found.exchanges):
+            exchange = FoundExchange(each.message, each.candidates, each.savings.net, rank)
+            said |= {key: {"exchange": exchange} for key in each.candidates}
+        return said
+
+    def _replacing(self, moves: Collection[str]) -> Iterator[KubeObject[GPURequest]]:
+        """Replacements of these moves, of any pool."""
+        if moves:
+            for record in sorted(self._views.requests.values(), key=lambda each: each.key):
+                if REPLACES in record.annotations and record.annotations.get(MOVE) in moves:
+                    yield record
+
     def _machine(
         self,
         record: KubeObject[GPURequest],
         pool: GPUNodePool,
         awaited: frozenset[str],
-        missing_since: datetime | None,
+        moves: frozenset[str],
+        missing_since: datetime | None = None,
     ) -> Machine:
         node = self._node_of(record)
         name = (record.value.status.node_name or "") if record.value is not None else ""
@@ -119,7 +241,7 @@ class DisruptionObserver:
             tuple(sorted(self._views.pods.by_index(PODS_BY_NODE, name), key=lambda pod: pod.key)) if name else (),
             awaited=name in awaited,
             given_up=self._memory.given_up.get(record.key, ""),
-            keeps_place=self._keeps_place(record),
+            keeps_place=REPLACES in record.annotations and record.annotations.get(MOVE) in moves,
             stamp=self._stamp(pool, offer.provider) if offer is not None else "",
             illness=illness_of(node, gpus_missing(record, node), missing_since, self._repair_rules),
             boot=timedelta(seconds=shape.boot_seconds if shape is not None else 0),
@@ -130,11 +252,6 @@ class DisruptionObserver:
         if node_class is None or node_class.value is None or node_class.deleting:
             return ""
         return stamp_of(pool, node_class.value, provider, self._default_backend)
-
-    def _keeps_place(self, record: KubeObject[GPURequest]) -> bool:
-        replaced = record.annotations.get(REPLACES, "")
-        found = self._views.requests.get(ObjectKey(record.key.namespace, replaced)) if replaced else None
-        return found is not None and move_of(found) == record.annotations.get(MOVE)
 
     def _leaving(self, keys: frozenset[ObjectKey]) -> Iterator[Pod]:
         """Pods of other machines, of any pool, that are evicted or will be next."""

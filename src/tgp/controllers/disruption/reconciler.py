@@ -12,12 +12,13 @@ from typing import Any, assert_never
 from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
 from tgp.api.resource import GPU_REQUEST, NODE, POD
-from tgp.controllers.disruption.observe import DisruptionObserver, PlannedLook
+from tgp.controllers.disruption.observe import SEARCHED_EVERY, DisruptionObserver, PlannedLook
 from tgp.controllers.pools.indexes import BY_CLASS
 from tgp.controllers.pools.planner import PoolPlanner
 from tgp.controllers.requests.indexes import BY_NODE
 from tgp.controllers.requests.purchase_gatherer import Views
 from tgp.controllers.status_writer import StatusWriter
+from tgp.core.disruption import restart_cost
 from tgp.core.disruption.causes import Machine
 from tgp.core.disruption.drift import STAMP
 from tgp.core.disruption.illness import repair_halted
@@ -26,6 +27,7 @@ from tgp.core.disruption.moves import (
     HALTED,
     REPLACED_BY,
     RETRY,
+    UNCONSOLIDATABLE,
     Delete,
     DisruptionObservation,
     NoteReplacements,
@@ -51,6 +53,7 @@ from tgp.core.model.facts import (
     DisruptionNoted,
     FactSubject,
     MoveEnded,
+    SavingsPromised,
     subject_of,
 )
 from tgp.core.model.kube_object import KubeObject
@@ -149,6 +152,7 @@ class DisruptionReconciler:
         pool = self._views.pools.get(key)
         if pool is None or pool.deleting or pool.value is None:
             self._not_before.pop(key, None)
+            self._observer.forget(key)
             if (counted := self._counted.pop(key, None)) is not None:
                 self._journal.note(DisruptionCounted(key, left=dict.fromkeys(counted.left, 0)))
             return None
@@ -167,7 +171,10 @@ class DisruptionReconciler:
             if not isinstance(step, Delete):
                 await self._act(step, look)
         await self._delete_all(pool, [step for step in steps if isinstance(step, Delete)])
-        moments = (self._clock.now() + SOON,) if steps else (look_again_at(look.seen), edge)
+        if steps:
+            return self._clock.now() + SOON
+        searched = self._clock.now() + SEARCHED_EVERY if look.seen.standing else None  # prices change without an event
+        moments = (look_again_at(look.seen), edge, searched)
         return min((each for each in moments if each is not None), default=None)
 
     def _pods_shown(self) -> bool:
@@ -195,11 +202,15 @@ class DisruptionReconciler:
                 await self._annotate(step.machine, {STAMP: step.machine.stamp})
             case WriteDown():
                 await self._annotate(step.machine, {MOVE: step.move, REPLACED_BY: None, REPLACES: None})
+                exchange = step.machine.exchange
+                if exchange is not None and exchange.candidates[0] == step.machine.record.key:
+                    self._journal.note(SavingsPromised(look.seen.pool.key, exchange.saving_microusd))
             case Say():
                 before = condition_in(step.machine.record.status, CONDITION)
                 await self._status_writer.write(step.machine.record, (step.update,))
                 if step.update.status is False and (before is None or before.reason != step.update.reason):
-                    self._tell(step.machine, BLOCKED, step.update.message)
+                    event = UNCONSOLIDATABLE if step.update.reason == UNCONSOLIDATABLE else BLOCKED
+                    self._tell(step.machine, event, step.update.message)
             case Unsay():
                 await self._status_writer.write(step.machine.record, ())
             case SetTaint():
@@ -279,7 +290,7 @@ class DisruptionReconciler:
 
     def _ignored(self, subject: FactSubject, annotations: Mapping[str, str]) -> None:
         """Each text once for each object."""
-        for message in unreadable(annotations):
+        for message in (*unreadable(annotations), *restart_cost.unreadable(annotations)):
             if (subject.uid, message) not in self._told:
                 self._told[subject.uid, message] = None
                 self._journal.note(AnnotationIgnored(subject, message))

@@ -201,18 +201,30 @@ class WorldObserver:
                 yield PricedRoom(room, expected.order.hourly_microusd)
 
     def _reserved(self, unreserved: frozenset[ObjectKey]) -> dict[str, tuple[Pod, ...]]:
-        """By name of a replacement's capacity, the pods that move there: they are still on the machine it replaces."""
-        kept: dict[str, tuple[Pod, ...]] = {}
+        """By name of a replacement's capacity, the pods that move there: they are still on the machines it replaces.
+
+        Of a move with several candidates, those that it was bought for.
+        """
+        leaving: dict[str, list[KubeObject[GPURequest]]] = {}
         for record in self._views.requests.values():
-            replaced = ObjectKey(record.key.namespace, record.annotations.get(REPLACES, ""))
-            found = self._views.requests.get(replaced) if replaced.name and replaced not in unreserved else None
-            if found is None or found.value is None or not living(record) or record.value is None:
+            if (move := move_of(record)) and record.key not in unreserved:
+                leaving.setdefault(move, []).append(record)
+        kept: dict[str, tuple[Pod, ...]] = {}
+        for record in self._views.requests.values() if leaving else ():
+            found = leaving.get(record.annotations.get(MOVE, ""), ()) if REPLACES in record.annotations else ()
+            if not found or record.value is None or not living(record):
                 continue
-            if move_of(found) == record.annotations.get(MOVE):
-                name = str(record.key) if on_its_way(record) else record.value.status.node_name or ""
-                pods = self._views.pods.by_index(PODS_BY_NODE, found.value.status.node_name or "")
-                kept[name] = pods_to_move(pods)
+            name = str(record.key) if on_its_way(record) else record.value.status.node_name or ""
+            nodes = [each.value.status.node_name or "" for each in found if each.value is not None]
+            pods = pods_to_move(pod for node in nodes for pod in self._views.pods.by_index(PODS_BY_NODE, node))
+            wanted = bought_for(record)
+            kept[name] = pods if len(found) == 1 else tuple(pod for pod in pods if uid_text(pod.uid) in wanted)
         return kept
+
+    @property
+    def book_number(self) -> int:
+        """Of the price book: another one with every new listing."""
+        return self._market.book.number
 
     def _owned_shapes(self) -> dict[str, Shape]:
         """An owned machine is the Node of its name, also while it is off."""

@@ -1,5 +1,5 @@
 """Why a machine of a pool may be disrupted: it is empty, surplus, of a gang that was given up, ill, expired, drifted,
-or its provider will take it back.
+its provider will take it back, or it could be exchanged for a cheaper one.
 """
 
 from dataclasses import dataclass
@@ -14,8 +14,10 @@ from tgp.core.disruption.illness import Illness
 from tgp.core.model.attempts import attempts_of, gpu_resource, open_attempt
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
+from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
-from tgp.core.pools.orders import anchor_of, slot_number
+from tgp.core.pools.orders import MOVE, anchor_of, slot_number
+from tgp.core.pools.planner.sources import RESTART_HOURS
 from tgp.core.pools.runaway import SCHEDULED_WITHIN
 from tgp.core.requests.chosen_offer import offer_of
 from tgp.core.requests.lifecycle import PROVIDER_END_SPARE
@@ -24,10 +26,23 @@ from tgp.core.requests.node_state import idle, worked_until
 
 EMPTY, SURPLUS, EXPIRED, DRIFTED, GANG = "Empty", "Surplus", "Expired", "Drifted", "GangNotServed"
 ILL, LEAVING = "Ill", "Leaving"
-BUDGETED = (EMPTY, DRIFTED, EXPIRED)
+UNDERUTILIZED = "Underutilized"
+BUDGETED = (EMPTY, DRIFTED, EXPIRED, UNDERUTILIZED)
+WHEN_UNDERUTILIZED = "WhenEmptyOrUnderutilized"  # the policy
+MOVES_ON = ". Move "  # in a condition: what follows the cause of a move under way
 NOT_BUDGETED = frozenset({SURPLUS, GANG})  # no working pod loses its machine, or a user asked for it
 FORCED = frozenset({ILL, LEAVING})  # the machine will not serve its pods for long, whether they move or not
 LEAVING_AHEAD = timedelta(minutes=30)  # besides a measured boot time: the replacement may need a second try
+
+
+@dataclass(frozen=True, slots=True)
+class FoundExchange:
+    """An exchange that a machine leaves in, by the last search for cheaper machines."""
+
+    message: str
+    candidates: tuple[ObjectKey, ...]  # requests of machines that leave together, this one included, in order
+    saving_microusd: int = 0  # an hour, of all of them
+    rank: int = 0  # the best saving per restart is 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +58,33 @@ class Machine:
     boot: timedelta = timedelta(0)  # how long a machine of its type took to be ready; 0: not measured
     illness: Illness | None = None  # what is wrong with it; None: nothing that is known
     given_up: str = ""  # why the last plan gave up the gang that it was bought for; empty: it did not
+    exchange: FoundExchange | None = None  # None: no search found one that is worth it
+    too_little: str = ""  # what the best exchange would save, which is too little; empty: none was found
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A machine of a pool, with what it costs."""
+
+    machine: Machine
+    pool: GPUNodePool
+    hourly_microusd: int
+    spot_loss: float = 0.0  # the chance that it is lost within an hour; 0: it is no spot machine
+    paid_microusd: int = 0  # of a begun billing step: for time that has not passed yet
+    changed_at: datetime | None = None  # when a pod last came or went; None: not known
+
+    @property
+    def key(self) -> ObjectKey:
+        return self.machine.record.key
+
+    @property
+    def expected_microusd(self) -> int:
+        return expected_microusd(self.hourly_microusd, self.spot_loss)
+
+
+def expected_microusd(hourly: int, spot_loss: float) -> int:
+    """An hour, with what the loss of a spot machine is expected to cost."""
+    return round(hourly * (1 + spot_loss * RESTART_HOURS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +126,8 @@ def cause_of(machine: Machine, pool: GPUNodePool, now: datetime) -> DisruptionCa
             return each
     if why := _drifted(machine, pool):
         return DisruptionCause(DRIFTED, why)
+    if why := _underutilized(machine, pool):
+        return DisruptionCause(UNDERUTILIZED, why)
     moments = [each.until for each in (empty, leaving, expired) if isinstance(each, NoCause)]
     moments += [machine.illness.due] if machine.illness is not None else []
     return NoCause(min((each for each in moments if each is not None), default=None))
@@ -146,6 +190,17 @@ def _empty(machine: Machine, request: GPURequest, pool: GPUNodePool, now: dateti
     if now < until:
         return NoCause(until)
     return DisruptionCause(EMPTY, f"No pod has used the GPUs for {go_duration(after)} (since {since:%H:%M:%S}Z)")
+
+
+def _underutilized(machine: Machine, pool: GPUNodePool) -> str:
+    """Why, in text for users; empty: it is not. A move that has begun goes on by what its condition says."""
+    if canonical_policy(pool.spec.disruption.consolidation_policy) != WHEN_UNDERUTILIZED:
+        return ""
+    if machine.exchange is not None:
+        return machine.exchange.message
+    held = holds(machine.record, "Disrupted")
+    begun = held is not None and held.reason == UNDERUTILIZED and MOVE in machine.record.annotations
+    return (held.message or "").partition(MOVES_ON)[0] if held is not None and begun else ""
 
 
 def holds(record: KubeObject[GPURequest], kind: str) -> Condition | None:

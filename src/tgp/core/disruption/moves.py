@@ -1,17 +1,21 @@
 """What is done next about the machines of one pool that may be disrupted.
 
-A move takes its candidates away, and brings replacements where their pods have no room elsewhere. Everything about it
-is in the objects: the annotation `tgp.io/move` and the condition `Disrupted` of a candidate, the taint of its Node, the
-annotations of its replacements. So a new process goes on where the last one ended, or takes the move back.
+A move takes its candidates away, and brings replacements where their pods have no room elsewhere. Candidates of one
+exchange are one move: they wait for the same replacements, are kept free of pods together, and leave one by one.
+Everything about a move is in the objects: the annotation `tgp.io/move` and the condition `Disrupted` of a candidate,
+the taint of its Node, the annotations of its replacements. So a new process goes on where the last one ended, or takes
+the move back.
 
 written down → soft taint → replacements Ready → planned again → hard taint → request deleted, which drains it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from hashlib import blake2b
 from typing import TypeAlias
+
+import msgspec
 
 from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
@@ -23,10 +27,13 @@ from tgp.core.disruption.causes import (
     EXPIRED,
     FORCED,
     ILL,
+    MOVES_ON,
     NOT_BUDGETED,
     SURPLUS,
+    UNDERUTILIZED,
     DisruptionCause,
     Machine,
+    Standing,
     cause_of,
     holds,
 )
@@ -36,10 +43,11 @@ from tgp.core.model.conditions import ConditionUpdate, condition_in
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
-from tgp.core.model.pod import Pod
+from tgp.core.model.pod import PENDING, Pod
 from tgp.core.model.taints import Taint
 from tgp.core.model.workload import PodDisruptionBudget
 from tgp.core.pools.capacity import ENDED, on_its_way
+from tgp.core.pools.demand import read_annotations
 from tgp.core.pools.orders import MOVE, REPLACES, anchor_of, slot_number
 from tgp.core.pools.planner.world import Order
 from tgp.core.requests.drain import DISRUPTED as HARD
@@ -53,6 +61,7 @@ RETRY = "tgp.io/move-retry"  # of a candidate whose move was given up: when the 
 RETRIES = (timedelta(minutes=10), timedelta(minutes=20), timedelta(minutes=40), timedelta(hours=1))
 MOVE_AT_MOST = timedelta(hours=2)  # from its beginning to the hard taint; a start has its own, shorter limits
 LOOK_AGAIN = timedelta(seconds=10)  # while a move is under way
+UNCONSOLIDATABLE = "Unconsolidatable"  # the reason of a machine whose best exchange saves too little
 BLOCKED_FOR = timedelta(minutes=1)  # until what blocks a move is looked at again: much of it changes without an event
 MOST_PLANNED = 8  # candidates of a pool that may begin in one look
 ID_DIGITS = 10
@@ -67,6 +76,7 @@ class Refit:
     coming: tuple[str, ...] = ()  # machines on their way that have room for some of them
     unserved: str = ""  # why some pod would have no place, in text for users
     limited: bool = False  # … and the reason is a limit
+    too_little: str = ""  # of an exchange: why it is not worth it any more, in text for users
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +88,7 @@ class DisruptionObservation:
     budgets: tuple[PodDisruptionBudget, ...] = ()
     stopped: str = ""  # why the pool buys nothing now; empty: it may
     refits: Mapping[ObjectKey, Refit] = field(default_factory=dict)  # by candidate, of those that `to_plan` names
+    standing: Mapping[ObjectKey, Standing] = field(default_factory=dict)  # where they may be exchanged
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +197,12 @@ def pods_to_move(pods: Iterable[Pod]) -> tuple[Pod, ...]:
     return tuple(sorted(leaving, key=lambda pod: pod.key))
 
 
+def as_waiting(pod: Pod) -> Pod:
+    """As its successor will be."""
+    annotations = read_annotations(pod)[0]
+    return msgspec.structs.replace(pod, node="", nominated_node="", phase=PENDING, annotations=annotations)
+
+
 def disturbed(machine: Machine) -> bool:
     """Whether it counts against budgets: from the hard taint until it is gone, and while it is not Ready."""
     record, node = machine.record, machine.node
@@ -271,6 +288,14 @@ class _Look:
         moving = [each for each in seen.machines if move_of(each.record) and not disturbed(each)]
         self._begun = sum(_was_ready(each.record) for each in moving)
         self._moments: list[datetime | None] = []
+        self._by_key = {each.record.key: each for each in seen.machines}
+        self._moving: dict[str, list[Machine]] = {}  # by move: its candidates, in the order of their names
+        for each in sorted(seen.machines, key=lambda machine: machine.record.key):
+            if move := move_of(each.record):
+                self._moving.setdefault(move, []).append(each)
+        self._blocks: dict[tuple[ObjectKey, ...], _Block | None] = {}  # by candidates of a move that would begin
+        self._overs: dict[str, _Block | None] = {}  # by move
+        self._deleting: set[str] = set()  # moves of which a candidate leaves
 
     def steps(self) -> tuple[Step, ...]:
         """Without what is said already."""
@@ -278,17 +303,19 @@ class _Look:
         return tuple(step for step in found if step is not None and not _repeats(step))
 
     def to_plan(self) -> Iterator[ObjectKey]:
-        left = MOST_PLANNED
+        left, planned = MOST_PLANNED, set[ObjectKey]()
         for machine in self._ordered():
             cause = self._causes[machine.record.key]
             if not isinstance(cause, DisruptionCause) or not needs_place(machine, cause):
                 continue
             if move_of(machine.record):
                 yield machine.record.key
-            elif left and self._blocked(machine, cause) is None:
+            elif left and machine.record.key not in planned and self._blocked_together(machine, cause) is None:
                 left -= 1
-                self._begun += 1
-                yield machine.record.key
+                together = self._together(machine, cause)
+                self._begun += len(together)
+                planned |= {each.record.key for each in together}
+                yield from (each.record.key for each in together)
 
     def look_again_at(self) -> datetime | None:
         self._moments += [each.until for each in self._causes.values() if not isinstance(each, DisruptionCause)]
@@ -309,11 +336,12 @@ class _Look:
         works = isinstance(cause, DisruptionCause) and needs_place(machine, cause)
         began = holds(machine.record, CONDITION)
         since = began.last_transition_time if began is not None else None
-        return (not move_of(machine.record), rfc3339(since or self._now), works, machine.record.key)
+        rank = machine.exchange.rank if machine.exchange is not None else 0
+        return (not move_of(machine.record), rfc3339(since or self._now), works, rank, machine.record.key)
 
     def _step(self, machine: Machine) -> Step | None:
         record = machine.record
-        if record.deleting or record.value is None or holds(record, "Terminating") is not None:
+        if record.value is None or _leaves(machine):
             return None  # its lifecycle drains and terminates it
         if to_stamp(record.annotations.get(STAMP, ""), machine.stamp):
             return WriteStamp(machine)
@@ -323,13 +351,18 @@ class _Look:
         if machine.node is not None and any(taint.key == HARD.key for taint in machine.node.taints):
             return SetTaint(machine, machine.node, "")  # of a move that is over
         if not isinstance(cause, DisruptionCause):
+            if machine.too_little:
+                return Say(machine, ConditionUpdate(CONDITION, False, UNCONSOLIDATABLE, machine.too_little))
             return Unsay(machine) if condition_in(record.status, CONDITION) is not None else None
         return self._begin(machine, cause)
 
     # -- before it begins ----------------------------------------------------------------------------------------------
 
     def _begin(self, machine: Machine, cause: DisruptionCause) -> Step | None:
-        block = self._blocked(machine, cause)
+        together = self._together(machine, cause)
+        if not together:
+            return None  # the machines that would leave with it have changed: the next search finds others
+        block = self._blocked_together(machine, cause)
         if block is None and needs_place(machine, cause):
             refit = self._seen.refits.get(machine.record.key)
             if refit is None:
@@ -339,7 +372,27 @@ class _Look:
             self._moments.append(block.until)
             return Say(machine, ConditionUpdate(CONDITION, False, block.reason, block.message))
         self._begun += 1
-        return WriteDown(machine, new_move(machine.record, self._now))
+        begun = {move for each in together if (move := move_of(each.record))}
+        return WriteDown(machine, min(begun) if begun else new_move(together[0].record, self._now))
+
+    def _together(self, machine: Machine, cause: DisruptionCause) -> tuple[Machine, ...]:
+        """Candidates that would leave with it, itself included; empty: one of them does not leave any more."""
+        if cause.reason != UNDERUTILIZED or machine.exchange is None:
+            return (machine,)
+        found = [self._by_key.get(key) for key in machine.exchange.candidates]
+        members = tuple(each for each in found if each is not None and not _leaves(each))
+        causes = [self._causes[each.record.key] for each in members]
+        whole = len(members) == len(found) and all(isinstance(each, DisruptionCause) for each in causes)
+        return members if whole and machine in members else ()
+
+    def _blocked_together(self, machine: Machine, cause: DisruptionCause) -> "_Block | None":
+        """What forbids that all of them begin. A budget holds back the first of them: the others leave after it."""
+        together = self._together(machine, cause)
+        keys = tuple(each.record.key for each in together)
+        if keys not in self._blocks:
+            blocks = (self._blocked(each, cause) for each in together if not move_of(each.record))
+            self._blocks[keys] = next((each for each in blocks if each is not None), None)
+        return self._blocks[keys]
 
     def _blocked(self, machine: Machine, cause: DisruptionCause) -> _Block | None:
         """What forbids that a move begins, without a plan."""
@@ -381,6 +434,8 @@ class _Look:
 
     def _no_place(self, refit: Refit, cause: DisruptionCause) -> _Block | None:
         begun = f"{cause.reason}: {cause.message}"
+        if refit.too_little and cause.reason == UNDERUTILIZED:
+            return _Block(UNCONSOLIDATABLE, f"{begun}. It is not worth it any more: {refit.too_little}")
         if refit.unserved:
             reason = "LimitReached" if refit.limited else "NoReplacement"
             return _Block(reason, f"{begun}. No machine can take its place: {refit.unserved}")
@@ -396,9 +451,12 @@ class _Look:
     # -- under way -----------------------------------------------------------------------------------------------------
 
     def _go_on(self, machine: Machine, cause: DisruptionCause | None) -> Step | None:
-        if cause is None:
+        move = move_of(machine.record)
+        together = [each for each in self._moving[move] if not _leaves(each)]
+        causes = [self._causes[each.record.key] for each in together]
+        if cause is None or not all(isinstance(each, DisruptionCause) for each in causes):
             return TakeBack(machine, "its cause is gone", self._unused(machine))
-        if (why := self._over(machine, cause)) is not None:
+        if (why := self._over_together(move, together)) is not None:
             return self._given_up(machine, why)
         place = needs_place(machine, cause)
         node = machine.node
@@ -409,7 +467,36 @@ class _Look:
         if place and (step := self._placed(machine, cause)) is not None:
             return step
         if node is not None and HARD not in node.taints and _was_ready(machine.record):
-            return self._taint(machine, node, cause)
+            return self._taint(machine, node, cause) if self._prepared(machine, together) else None
+        return self._leave(machine, cause)
+
+    def _over_together(self, move: str, together: Iterable[Machine]) -> "_Block | None":
+        """What one of them is given up for, all are."""
+        if move not in self._overs:
+            found = ((each, self._causes[each.record.key]) for each in together)
+            blocks = (self._over(each, cause) for each, cause in found if isinstance(cause, DisruptionCause))
+            self._overs[move] = next((each for each in blocks if each is not None), None)
+        return self._overs[move]
+
+    def _prepared(self, machine: Machine, together: Iterable[Machine]) -> bool:
+        """Whether the others are as far as it is: pods that are evicted from one must not be bound to the next."""
+        names = replaced_by(machine.record)
+        for each in together:
+            cause = self._causes[each.record.key]
+            if each is machine or not (isinstance(cause, DisruptionCause) and needs_place(each, cause)):
+                continue
+            tainted = each.node is None or SOFT in each.node.taints or HARD in each.node.taints
+            if not tainted or holds(each.record, CONDITION) is None or replaced_by(each.record) != names:
+                return False
+        return True
+
+    def _leave(self, machine: Machine, cause: DisruptionCause) -> Step:
+        """One by one: the next once the pods of the last have left."""
+        move = move_of(machine.record)
+        leaving = [each for each in self._moving[move] if _leaves(each) and pods_to_move(each.pods)]
+        if leaving or move in self._deleting:
+            return Say(machine, _under_way(machine, cause, "waits until the other machines of the move are drained"))
+        self._deleting.add(move)
         return Delete(machine, cause)
 
     def _over(self, machine: Machine, cause: DisruptionCause) -> _Block | None:
@@ -421,7 +508,8 @@ class _Look:
         begun, move = f"{cause.reason}: {cause.message}", move_of(machine.record)
         held = holds(machine.record, CONDITION)
         since = held.last_transition_time if held is not None else None
-        if since is not None and self._now >= since + MOVE_AT_MOST:
+        kept_free = machine.node is not None and HARD in machine.node.taints
+        if since is not None and self._now >= since + MOVE_AT_MOST and not kept_free:
             return _Block("MoveTimedOut", f"{begun}. The move took longer than {go_duration(MOVE_AT_MOST)}")
         allowed = self._allowance(cause, 0)
         if not allowed and cause.reason not in FORCED:  # not used up, but closed
@@ -435,6 +523,8 @@ class _Look:
         refit = self._seen.refits.get(machine.record.key)
         if refit is not None and refit.orders and self._seen.replacements.get(move):
             return _Block("PodsChanged", f"{begun}. Its pods have changed, and no longer fit the replacement")
+        if refit is not None and (kept_free or self._seen.replacements.get(move)):
+            refit = replace(refit, too_little="")  # what is bought is paid: to go on saves more than to go back
         return self._no_place(refit, cause) if refit is not None else None
 
     def _gone(self, machine: Machine) -> str | None:
@@ -459,6 +549,9 @@ class _Look:
         if refit is None:
             return Say(machine, _under_way(machine, cause, "waits for its turn to be planned"))
         if refit.orders and not there:
+            first = next(each for each in self._moving[move] if not _leaves(each))
+            if machine is not first:
+                return Say(machine, _under_way(machine, cause, f"waits for replacements of {first.record.key.name}"))
             return OrderReplacements(machine, move, refit.orders)
         late = [str(each.record.key) for each in there if on_its_way(each.record) or not _is_ready(each)]
         if waited := sorted({*late, *refit.coming}):
@@ -485,13 +578,26 @@ class _Look:
         return TakeBack(machine, block.message, self._unused(machine), update, f"{rfc3339(until)} {count + 1}")
 
     def _unused(self, machine: Machine) -> tuple[Machine, ...]:
+        """Not while a candidate is drained: its pods have room there."""
+        if any(_leaves(each) for each in self._moving[move_of(machine.record)]):
+            return ()
         there = self._seen.replacements.get(move_of(machine.record), ())
         living = (each for each in there if not each.record.deleting and not _ended(each.record))
         return tuple(each for each in living if not pods_to_move(each.pods))
 
 
 def _repeats(step: Step) -> bool:
-    return isinstance(step, Say) and condition_in(step.machine.record.status, CONDITION) == step.update
+    """What is said already. Sums move with every price: they are no news."""
+    held = condition_in(step.machine.record.status, CONDITION) if isinstance(step, Say) else None
+    if not isinstance(step, Say) or held is None:
+        return False
+    same = (held.status, held.reason) == (step.update.status, step.update.reason)
+    return held == step.update or (same and step.update.reason == UNCONSOLIDATABLE)
+
+
+def _leaves(machine: Machine) -> bool:
+    """Whether its lifecycle drains and terminates it."""
+    return machine.record.deleting or holds(machine.record, "Terminating") is not None
 
 
 def replaced_by(record: KubeObject[GPURequest]) -> tuple[str, ...]:
@@ -512,7 +618,7 @@ def _drain_ends(record: KubeObject[GPURequest]) -> bool:
 
 
 def _under_way(machine: Machine, cause: DisruptionCause, what: str) -> ConditionUpdate:
-    return ConditionUpdate(CONDITION, True, cause.reason, f"{cause.message}. Move {move_of(machine.record)}: {what}")
+    return ConditionUpdate(CONDITION, True, cause.reason, f"{cause.message}{MOVES_ON}{move_of(machine.record)}: {what}")
 
 
 def _over_budget(allowed: Allowance, cause: DisruptionCause) -> _Block:

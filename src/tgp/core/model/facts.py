@@ -437,6 +437,13 @@ class DisruptionCounted(Struct, frozen=True):
     left: Mapping[str, int] = {}  # by reason: how many more nodes its budgets allow to be disrupted
 
 
+class SavingsPromised(Struct, frozen=True):
+    """Machines of a pool are exchanged for cheaper ones: the move begins."""
+
+    pool: ObjectKey
+    microusd: int  # an hour, the restarts already subtracted
+
+
 class RequestWithdrawn(Struct, frozen=True):
     """A pool's request could not buy the offer that was planned: it is deleted, and its pods are planned for again."""
 
@@ -500,6 +507,7 @@ PoolFact: TypeAlias = (
     | DisruptionNoted
     | MoveEnded
     | DisruptionCounted
+    | SavingsPromised
     | RequestWithdrawn
     | PodNominated
     | NominationUnsupported

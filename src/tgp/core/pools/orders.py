@@ -164,8 +164,9 @@ def pinned(offer: Offer) -> dict[str, str]:
 
 
 def most_microusd(order: Order, pool: GPUNodePool) -> int:
-    """The lower of the pool's ceiling and the planned price with a margin."""
+    """The lowest of the pool's ceiling, the planned price with a margin, and what the machine is wanted for."""
     most = order.hourly_microusd + -(-order.hourly_microusd // PRICE_MARGIN)
+    most = most if order.most_microusd is None else min(most, order.most_microusd)
     ceiling = pool.spec.max_hourly_price
     return most if ceiling is None else min(most, microusd(ceiling, "spec.maxHourlyPrice"))
 

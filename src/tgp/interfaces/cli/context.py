@@ -26,7 +26,14 @@ if TYPE_CHECKING:
     from tgp.ports.cluster import Cluster
     from tgp.services.confirmed import Confirmed
     from tgp.services.market_documents import OfferAnswer, OfferQuestion, Prices
-    from tgp.services.plan_documents import NodeEnquiry, PlanQuestion, PodEnquiry, PodPlan, PoolEnquiry
+    from tgp.services.plan_documents import (
+        ConsolidationPlan,
+        NodeEnquiry,
+        PlanQuestion,
+        PodEnquiry,
+        PodPlan,
+        PoolEnquiry,
+    )
     from tgp.services.preflight_documents import CheckReport
     from tgp.services.request_documents import ClusterStatus, Enquiry, Look, RentPlan
     from tgp.services.talos_documents import ConfigChoice, Spread, Stored
@@ -84,6 +91,10 @@ class PlanActions(Protocol):
 
     async def plan(self, question: "PlanQuestion") -> "PodPlan":
         """By the operator's own planner. Nothing is written or bought. Raises ClusterError."""
+        ...
+
+    async def consolidation(self, pool: "ObjectKey | None") -> "ConsolidationPlan":
+        """What would be exchanged for cheaper machines, in one pool or in all. Raises NotFound, ClusterError."""
         ...
 
     async def pod(self, key: "ObjectKey") -> "PodEnquiry":

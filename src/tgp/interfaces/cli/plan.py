@@ -6,6 +6,8 @@ import click
 
 from tgp.api.field_error import Invalid
 from tgp.core.joining.talos.stream import UnreadableStream, read_stream
+from tgp.core.model.object_key import ObjectKey
+from tgp.interfaces.cli import consolidation_view
 from tgp.interfaces.cli.class_file import plain_data, read_text
 from tgp.interfaces.cli.context import CliServices, PlanActions
 from tgp.interfaces.cli.interrupt import run
@@ -13,7 +15,7 @@ from tgp.interfaces.cli.output import show, terminal_width, waiting, write
 from tgp.interfaces.cli.plan_view import as_document, render
 from tgp.ports.cluster import ClusterError
 from tgp.services.manifest_pods import ManifestPods, pods_in
-from tgp.services.plan_documents import PlanQuestion, PodPlan
+from tgp.services.plan_documents import ConsolidationPlan, PlanQuestion, PodPlan
 
 NOT_SERVED = 3  # the exit code if a pod is not served
 
@@ -23,6 +25,8 @@ NOT_SERVED = 3  # the exit code if a pod is not served
     "-f", "--filename", metavar="FILE", help="Plan for the pods of this manifest instead; - is standard input."
 )
 @click.option("--with-waiting", is_flag=True, help="With -f: also for the pods that wait now.")
+@click.option("--consolidate", is_flag=True, help="Instead: which machines would be exchanged for cheaper ones.")
+@click.option("--pool", default="", metavar="NAME", help="With --consolidate: only this pool, NAME or NAMESPACE/NAME.")
 @click.option("--hours", type=click.FloatRange(min=0, min_open=True), help="Also show the price for this many hours.")
 @click.option(
     "-n",
@@ -40,6 +44,8 @@ def plan(
     *,
     filename: str | None,
     with_waiting: bool,
+    consolidate: bool,
+    pool: str,
     hours: float | None,
     namespace: str,
     how: str,
@@ -48,10 +54,23 @@ def plan(
 ) -> None:
     """Show which machines would be bought now for the pods that wait, and why. Nothing is bought or written.
 
+    With --consolidate: which machines of pools that move pods together (consolidationPolicy
+    WhenEmptyOrUnderutilized) would be exchanged for cheaper ones, what that saves, which pods move, and what it waits
+    for.
+
     Exit code 0 if every pod is served, by a new machine or by room that is there; 3 if a pod is not.
     """
     if with_waiting and filename is None:
         raise click.UsageError("--with-waiting is for -f: without a file the plan is for the pods that wait.")
+    if pool and not consolidate:
+        raise click.UsageError("--pool is for --consolidate.")
+    if consolidate:
+        if filename is not None or hours is not None:
+            raise click.UsageError("--consolidate is about machines that run: it takes neither -f nor --hours.")
+        place, slash, name = pool.rpartition("/")
+        key = ObjectKey(place if slash else namespace, name) if pool else None
+        _consolidate(services.plans(kubeconfig, context), key, how)
+        return
     text = read_text(filename) if filename is not None else None
     try:
         with waiting("asking the cluster and the providers …"):
@@ -66,6 +85,23 @@ def plan(
     else:
         write(as_document(made, manifest, hours), how)
     raise SystemExit(0 if made.all_served else NOT_SERVED)
+
+
+def _consolidate(connecting: AbstractAsyncContextManager[PlanActions], pool: ObjectKey | None, how: str) -> None:
+    try:
+        with waiting("asking the cluster and the providers …"):
+            made = run(_exchanges(connecting, pool))
+    except ClusterError as error:
+        raise click.ClickException(str(error)) from error
+    if how == "text":
+        show(consolidation_view.render(made, terminal_width()), terminal_width())
+    else:
+        write(consolidation_view.as_document(made), how)
+
+
+async def _exchanges(connecting: AbstractAsyncContextManager[PlanActions], pool: ObjectKey | None) -> ConsolidationPlan:
+    async with connecting as plans:
+        return await plans.consolidation(pool)
 
 
 async def _ask(

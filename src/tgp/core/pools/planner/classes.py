@@ -1,6 +1,6 @@
 """Pods that no rule tells apart are one class: a plan counts them, and gives each its name again in the end."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -55,6 +55,16 @@ def matchers_of(pod: Pod) -> tuple[PodMatcher, ...]:
         *(matcher_of_term(each.term, namespace) for each in affinity.preferred_pods),
         *(matcher_of_spread(each, pod) for each in pod.spreads),
     )
+
+
+def matchers_in_play(pods: Iterable[Pod]) -> Iterator[PodMatcher]:
+    """Of all pods that look at others, each distinct way to look once."""
+    seen: dict[tuple[object, ...], Pod] = {}
+    for pod in pods:
+        if pod.spreads or pod.affinity.near or pod.affinity.apart or pod.affinity.preferred_pods:
+            own = tuple(pod.labels.get(key) for spread in pod.spreads for key in spread.match_label_keys)
+            seen.setdefault((pod.key.namespace, id(pod.affinity), id(pod.spreads), own), pod)
+    return (each for pod in seen.values() for each in matchers_of(pod))
 
 
 @dataclass(frozen=True, slots=True)

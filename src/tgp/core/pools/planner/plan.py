@@ -7,7 +7,7 @@ import numpy as np
 
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
-from tgp.core.pools.planner.classes import GANG_SIZE, gang_of, grouped, matchers_of
+from tgp.core.pools.planner.classes import GANG_SIZE, gang_of, grouped, matchers_in_play
 from tgp.core.pools.planner.domains import split_by_domain
 from tgp.core.pools.planner.host_rules import host_rules, running_matchers
 from tgp.core.pools.planner.offers import offers_of
@@ -116,7 +116,7 @@ class _Planning:
 
     def _rows(self) -> _Rows:
         world, sources = self._world, self._sources
-        matchers = (*(each for pod in self._looking() for each in matchers_of(pod)), *running_matchers(world.capacity))
+        matchers = (*matchers_in_play(self._pods), *running_matchers(world.capacity))
         rows = rows_of(grouped(self._pods, matchers, world.namespaces), sources)
         rows, refused = sharing_machines(rows, sources)
         rows, more = split_by_domain(rows, sources)
@@ -124,15 +124,6 @@ class _Planning:
         torn = {gang_of(row.pod): why for row, why in refused if gang_of(row.pod)}
         refused += [(row, torn[gang_of(row.pod)]) for row in rows if gang_of(row.pod) in torn]
         return _Rows([row for row in rows if gang_of(row.pod) not in torn], refused)
-
-    def _looking(self) -> Iterable[Pod]:
-        """Pods that look at others, one for each distinct way to look."""
-        seen: dict[tuple[object, ...], Pod] = {}
-        for pod in self._pods:
-            if pod.spreads or pod.affinity.near or pod.affinity.apart or pod.affinity.preferred_pods:
-                own = tuple(pod.labels.get(key) for spread in pod.spreads for key in spread.match_label_keys)
-                seen.setdefault((pod.key.namespace, id(pod.affinity), id(pod.spreads), own), pod)
-        return seen.values()
 
     def _problem(self, rows: Sequence[DemandRow]) -> Problem:
         sources = self._sources

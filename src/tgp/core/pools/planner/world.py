@@ -107,6 +107,7 @@ class Order:
     pods: tuple[Pod, ...]  # the oldest first
     compared: str = ""  # the next cheaper machine, and why it does not serve these pods
     spot_loss: float = 0.0  # the chance that it is lost within an hour; 0: it is no spot machine
+    most_microusd: int | None = None  # an hour: with a higher price it is not wanted any more; None: no such price
 
 
 @dataclass(frozen=True, slots=True)

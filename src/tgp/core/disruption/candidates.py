@@ -1,0 +1,83 @@
+"""Which machines of a pool a search for cheaper ones may empty, and why it leaves the others alone."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+
+from tgp.api.nodepool import GPUNodePool, canonical_policy
+from tgp.api.values import NEVER, go_duration, span
+from tgp.core.disruption.causes import WHEN_UNDERUTILIZED, Machine, Standing
+from tgp.core.disruption.moves import CONDITION, blocking_budgets, move_of, pods_to_move, read_retry
+from tgp.core.model.attempts import attempts_of, open_attempt
+from tgp.core.model.conditions import condition_in
+from tgp.core.model.costs import cost_of, hourly_of
+from tgp.core.model.spend import INSTANT
+from tgp.core.model.workload import PodDisruptionBudget
+from tgp.core.pools.capacity import serves
+from tgp.core.pools.orders import REPLACES, anchor_of, slot_number
+from tgp.core.pools.planner.world import ASSUMED_SPOT_LOSS, SpotKind
+from tgp.core.requests.protection import protection_of
+
+SETTLED_FOR = timedelta(hours=1)  # after a machine took pods of another one
+
+
+def standing_of(
+    machine: Machine,
+    pool: GPUNodePool,
+    losses: Mapping[SpotKind, float],
+    now: datetime,
+    *,
+    billing_step: timedelta = INSTANT,
+    changed_at: datetime | None = None,
+) -> Standing | None:
+    """None: what it costs is not known. `losses`: of spot machines, an hour."""
+    attempt = open_attempt(attempts_of(machine.record))
+    if attempt is None or attempt.offer is None or machine.node is None:
+        return None
+    offer = attempt.offer
+    loss = losses.get((offer.provider, offer.gpu_type or ""), ASSUMED_SPOT_LOSS) if offer.spot else 0.0
+    paid = cost_of(attempt, now, billing_step) - cost_of(attempt, now)
+    return Standing(machine, pool, hourly_of(attempt), loss, paid, changed_at)
+
+
+def why_left(standing: Standing, budgets: Iterable[PodDisruptionBudget], now: datetime) -> str:
+    """Why a machine is no candidate, in text for users; empty: it may be emptied."""
+    machine, disruption = standing.machine, standing.pool.spec.disruption
+    after = span(disruption.consolidate_after, "spec.disruption.consolidateAfter")
+    if canonical_policy(disruption.consolidation_policy) != WHEN_UNDERUTILIZED or after is NEVER:
+        return f"spec.disruption of its pool moves no pods (consolidationPolicy is {disruption.consolidation_policy})"
+    if slot_number(anchor_of(machine.record)) is not None and standing.pool.spec.replicas is not None:
+        return "it is one of the machines of spec.replicas"
+    if machine.node is None or not serves(machine.node) or move_of(machine.record) or _leaves(machine):
+        return "its Node is not Ready, or leaves already"
+    protection = protection_of(machine.record, machine.node, machine.pods, now)
+    if protection is not None:
+        return protection.text
+    pods = pods_to_move(machine.pods)
+    if bare := next((pod for pod in pods if pod.controller is None), None):
+        return f"Pod {bare.key} has no controller that would create it again"
+    if blocking := blocking_budgets(pods, budgets):
+        return f"PodDisruptionBudget {blocking[0]} allows no eviction now"
+    until, _ = read_retry(machine.record)
+    if until is not None and now < until:
+        return f"its last move was given up, and the next may begin at {until:%Y-%m-%d %H:%M:%S}Z"
+    return _unsettled(standing, after, now)
+
+
+def _leaves(machine: Machine) -> bool:
+    """Whether a move is said to be under way."""
+    held = condition_in(machine.record.status, CONDITION)
+    return machine.record.deleting or (held is not None and held.status is True) or machine.keeps_place
+
+
+def _unsettled(standing: Standing, after: timedelta, now: datetime) -> str:
+    machine = standing.machine
+    began = [each for pod in machine.pods if (each := pod.accepted_at or pod.created_at) is not None]
+    changed = max([*began, *((standing.changed_at,) if standing.changed_at is not None else ())], default=None)
+    if changed is not None and now < changed + after:
+        return f"a pod came or went at {changed:%H:%M:%S}Z, and consolidateAfter is {go_duration(after)}"
+    ready = machine.record.value.status.ready_at if machine.record.value is not None else None
+    if ready is None:
+        return "it has not become Ready yet"
+    if REPLACES in machine.record.annotations and now < ready + SETTLED_FOR:
+        return f"it replaced another machine at {ready:%H:%M:%S}Z, less than {go_duration(SETTLED_FOR)} ago"
+    return ""

@@ -1,0 +1,312 @@
+"""Which machines to exchange for others, or to let go, so that the same pods cost less: any number for any number.
+
+The pods of machines that may be emptied are planned again beside the machines that stay. What changes is split into
+exchanges that have no machine in common, so that each can be carried out, or given up, by itself. An exchange is worth
+it only if it saves more than the restarts of its pods cost, over a horizon of some hours, by a margin.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+
+from tgp.api.nodepool import GPUNodePool
+from tgp.api.values import go_duration
+from tgp.core.disruption.candidates import why_left
+from tgp.core.disruption.causes import Standing, expected_microusd
+from tgp.core.disruption.components import Component, dealt
+from tgp.core.disruption.moves import as_waiting, pods_to_move
+from tgp.core.disruption.relaxation import Occupied, classes_of, relax
+from tgp.core.disruption.restart_cost import restart_cost
+from tgp.core.model.money import about
+from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.offer_labels import label_value, offer_labels
+from tgp.core.model.pod import Pod
+from tgp.core.model.record import uid_text
+from tgp.core.model.resources import NOTHING
+from tgp.core.model.workload import PodDisruptionBudget
+from tgp.core.pools.planner.plan import plan
+from tgp.core.pools.planner.world import Order, Plan, PlanInput
+from tgp.core.requests.node_metadata import template_labels
+
+HORIZON = timedelta(hours=4)  # what a restart costs is earned back within it
+USUAL_BOOT = timedelta(minutes=10)  # of a machine whose type was never seen to boot
+ROUNDED_FROM = (0.99, 0.5, 0.1)  # the share of a machine from which on it is emptied
+MOST_REPAIRS = 3  # plans that are made again without the machines whose pods found no place
+FEW = 40  # machines that may be emptied: with so many, it is tried to empty one more or one less
+MOST_PASSES = 4  # over all of them
+HOUR = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeInput:
+    world: PlanInput  # its capacity: rooms as waiting pods and other moves leave them; its pods are not looked at
+    machines: tuple[Standing, ...] = ()
+    budgets: tuple[PodDisruptionBudget, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Savings:
+    """Micro-dollars. Prices are per hour, with what the loss of spot machines is expected to cost."""
+
+    before: int  # what the machines that leave cost
+    after: int  # what the machines that are bought cost
+    once: int  # for restarts, for time that new machines take to boot, and of billing steps that are paid already
+
+    @property
+    def net(self) -> int:
+        """An hour, over the horizon."""
+        return self.before - self.after - round(self.once * (HOUR / HORIZON))
+
+    def enough(self, share: float) -> bool:
+        return self.net > 0 and self.net >= share * self.before
+
+    @property
+    def text(self) -> str:
+        what = "saves" if self.net >= 0 else "loses"
+        return (
+            f"{what} {about(abs(self.net))}/h: {about(self.before)}/h now, {about(self.after)}/h then, "
+            f"and {about(self.once)} once for restarts and boot times, over {go_duration(HORIZON)}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MachineExchange:
+    candidates: tuple[ObjectKey, ...]  # requests of machines that leave
+    orders: tuple[Order, ...]  # machines that are bought, each with the highest price at which it is still worth it
+    placed: Mapping[str, str]  # pod uid → the Node that stays; pods that are not named go to `orders`
+    savings: Savings
+    restart_microusd: int
+    pods: tuple[Pod, ...]  # that move
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Consolidation:
+    exchanges: tuple[MachineExchange, ...] = ()  # the best saving per restart first
+    left: Mapping[ObjectKey, str] = field(default_factory=dict)  # machines that are no candidates, and why
+    too_little: Mapping[ObjectKey, str] = field(default_factory=dict)  # those whose best exchange saves too little
+    bound: float = 0.0  # micro-dollars an hour: what a linear program saves, which need not be possible
+    proven: bool = False  # no plan saves more than `bound`
+
+
+def exchanges(seen: ExchangeInput, exact_rounds: int = 0) -> Consolidation:
+    """Equal worlds have equal exchanges. `exact_rounds`: more than 0 to prove the bound."""
+    left = {each.key: why for each in seen.machines if (why := why_left(each, seen.budgets, seen.world.now))}
+    return _Consolidating(seen, left).run(exact_rounds)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tried:
+    emptied: frozenset[str]  # Nodes
+    net: int  # micro-dollars an hour
+    found: tuple[MachineExchange, ...]
+    left: Mapping[ObjectKey, str]  # machines whose exchange would save too little, and the sum
+
+
+class _Consolidating:
+    def __init__(self, seen: ExchangeInput, left: dict[ObjectKey, str]) -> None:
+        self._world = replace(seen.world, pods=())
+        self._left = left
+        self._too_little: dict[ObjectKey, str] = {}
+        rooms = {each.name for each in seen.world.capacity}
+        self._pools = {each.key: each for each in seen.world.pools}
+        self._standing: dict[str, Standing] = {}  # candidates, by Node
+        self._pods: dict[str, tuple[Pod, ...]] = {}  # as they will wait
+        self._restart: dict[str, int] = {}  # by pod uid
+        self._labels = {each.name: each.labels for each in seen.world.capacity}
+        self._tries: dict[frozenset[str], _Tried] = {}  # by the machines that were to be emptied
+        for each in sorted(seen.machines, key=lambda standing: standing.key):
+            node = each.machine.node
+            if each.key not in left and node is not None and node.name in rooms:
+                self._add(node.name, each)
+
+    def _add(self, name: str, standing: Standing) -> None:
+        node = standing.machine.node
+        assert node is not None, "a candidate has a Node"
+        moving = pods_to_move(standing.machine.pods)
+        price, now = float(standing.expected_microusd), self._world.now
+        costs = {uid_text(pod.uid): restart_cost(pod, node.allocatable, price, now) for pod in moving}
+        savings = Savings(standing.expected_microusd, 0, sum(costs.values()) + standing.paid_microusd)
+        if savings.net <= 0:
+            self._too_little[standing.key] = f"Without it and its pods the pool {savings.text}"
+            return
+        self._standing[name] = standing
+        self._restart |= costs
+        self._pods[name] = tuple(as_waiting(pod) for pod in moving)
+
+    def run(self, exact_rounds: int) -> Consolidation:
+        names = list(self._standing)
+        if not names:
+            return Consolidation((), self._left, self._too_little)
+        occupied = [Occupied(name, self._pods[name], float(self._savings([name], ()).net)) for name in names]
+        boots = USUAL_BOOT / HORIZON
+        relaxed = relax(self._world, occupied, boots, exact_rounds)
+        for share in ROUNDED_FROM:
+            self._try(frozenset(name for name, y in zip(names, relaxed.emptied.tolist(), strict=True) if y >= share))
+        if len(names) <= FEW:
+            self._search(names)
+        best = self._best()
+        found = sorted(
+            best.found, key=lambda each: (-each.savings.net / max(each.restart_microusd, 1), each.candidates)
+        )
+        too_little = {**best.left, **self._too_little}
+        return Consolidation(tuple(found), self._left, too_little, relaxed.saving, relaxed.proven)
+
+    def _best(self) -> "_Tried":
+        return max(self._tries.values(), key=lambda each: each.net)  # the first of equals
+
+    def _search(self, names: Sequence[str]) -> None:
+        """In a small pool: one machine more or less, for as long as that saves more."""
+        for _ in range(MOST_PASSES):
+            before = self._best()
+            for name in names:
+                self._try(self._best().emptied ^ {name})
+            if self._best() is before:
+                break
+
+    def _try(self, chosen: frozenset[str]) -> None:
+        if chosen not in self._tries:
+            self._tries[chosen] = self._tried(chosen)
+
+    def _tried(self, chosen: frozenset[str]) -> "_Tried":
+        emptied, made = self._planned(chosen)
+        found: list[MachineExchange] = []
+        left: dict[ObjectKey, str] = {}
+        saved = 0
+        for component in self._components(emptied, made):
+            exchange = self._exchange(component)
+            if not exchange.pods:
+                saved += exchange.savings.net  # an empty machine, which goes for that reason
+                continue
+            share = max(self._share(name) for name in component.candidates)
+            if exchange.savings.enough(share):
+                found.append(self._capped(exchange, share))
+            else:
+                told = f"{exchange.message}; spec.disruption.minSavings is {share:.0%}"
+                left |= dict.fromkeys(exchange.candidates, told)
+        return _Tried(emptied, saved + sum(each.savings.net for each in found), tuple(found), left)
+
+    def _planned(self, chosen: frozenset[str]) -> tuple[frozenset[str], Plan]:
+        """Machines whose pods find no place stay."""
+        for _ in range(MOST_REPAIRS + 1):
+            pods = tuple(pod for name in sorted(chosen) for pod in self._pods[name])
+            if not pods:
+                return chosen, Plan()
+            rooms = tuple(each for each in self._world.capacity if each.name not in chosen)
+            made = plan(replace(self._world, pods=pods, capacity=rooms))
+            if not made.unserved:
+                return chosen, made
+            unserved = {uid_text(each.pod.uid) for each in made.unserved}
+            chosen = frozenset(
+                name for name in chosen if not any(uid_text(pod.uid) in unserved for pod in self._pods[name])
+            )
+        return frozenset(), Plan()
+
+    def _components(self, emptied: frozenset[str], made: Plan) -> Iterator[Component]:
+        supply = {name: self._pods[name] for name in sorted(emptied)}
+        pods = [pod for name in supply for pod in supply[name]]
+        classes = {uid_text(pod.uid): n for n, each in enumerate(classes_of(pods, self._world)) for pod in each.pods}
+        return dealt(supply, made, classes)
+
+    def _exchange(self, component: Component) -> MachineExchange:
+        names, orders = component.candidates, component.orders
+        pods = tuple(pod for name in names for pod in self._pods[name])
+        broken = self._broken(component)
+        savings = self._savings(names, orders, broken, self._woken(component))
+        restarts = sum(self._restart[uid_text(pod.uid)] for pod in pods) + broken
+        keys = tuple(sorted(self._standing[name].key for name in names))
+        message = f"{exchanged_text(len(names), orders)}, {_counted(len(pods), 'pod')} would move; that {savings.text}"
+        return MachineExchange(keys, orders, component.placed, savings, restarts, pods, message)
+
+    def _woken(self, component: Component) -> int:
+        """What machines without pods cost an hour that pods would move to: they would go otherwise."""
+        names = {*component.placed.values()} & self._standing.keys()
+        return sum(self._standing[name].expected_microusd for name in names if not self._pods[name])
+
+    def _savings(self, names: Sequence[str], orders: Iterable[Order], broken: int = 0, woken: int = 0) -> Savings:
+        standing = [self._standing[name] for name in names]
+        restarts = [self._restart[uid_text(pod.uid)] for name in names for pod in self._pods[name]]
+        found = savings_of(standing, orders, sum(restarts) + broken, self._world)
+        return replace(found, after=found.after + woken)
+
+    def _share(self, name: str) -> float:
+        return min_savings(self._standing[name].pool)
+
+    def _capped(self, exchange: MachineExchange, share: float) -> MachineExchange:
+        return replace(exchange, orders=capped(exchange.orders, exchange.savings, share, self._world))
+
+    def _broken(self, component: Component) -> int:
+        """Preferences that hold now and would not then: each counts as another restart of its pod."""
+        charge = 0
+        for name in component.candidates:
+            for pod in self._pods[name]:
+                if not pod.affinity.preferred_nodes:
+                    continue
+                there = component.placed.get(uid_text(pod.uid))
+                labels = self._labels[there] if there is not None else self._bought_labels(component.of_order(pod))
+                if _liking(pod, there or "", labels) < _liking(pod, name, self._labels[name]):
+                    charge += self._restart[uid_text(pod.uid)]
+        return charge
+
+    def _bought_labels(self, order: Order) -> Mapping[str, str]:
+        own = {key: label_value(value) for key, value in offer_labels(order.offer).items() if value}
+        return {**template_labels(self._pools[order.pool].pool.spec.template), **own}
+
+
+def checked(standing: Sequence[Standing], orders: tuple[Order, ...], world: PlanInput) -> tuple[tuple[Order, ...], str]:
+    """Orders that machines are exchanged for, as planned now, with their highest prices; and why it is not worth it."""
+    restarts = 0
+    for each in standing:
+        room = each.machine.node.allocatable if each.machine.node is not None else NOTHING
+        pods = pods_to_move(each.machine.pods)
+        restarts += sum(restart_cost(pod, room, each.expected_microusd, world.now) for pod in pods)
+    savings = savings_of(standing, orders, restarts, world)
+    share = max((min_savings(each.pool) for each in standing), default=0.0)
+    if savings.enough(share):
+        return capped(orders, savings, share, world), ""
+    return orders, f"{exchanged_text(len(standing), orders)}; that {savings.text}"
+
+
+def savings_of(standing: Iterable[Standing], orders: Iterable[Order], restarts: int, world: PlanInput) -> Savings:
+    before, after, once = 0, 0, restarts
+    for each in standing:
+        before += each.expected_microusd
+        once += each.paid_microusd
+    for order in orders:
+        after += expected_microusd(order.hourly_microusd, order.spot_loss)
+        once += round(order.hourly_microusd * (_boot(order, world) / HOUR))
+    return Savings(before, after, once)
+
+
+def capped(orders: Sequence[Order], savings: Savings, share: float, world: PlanInput) -> tuple[Order, ...]:
+    """Each with the highest price at which all together are still worth it, if all rise alike."""
+    spare = savings.net - share * savings.before
+    paid = savings.after + sum(order.hourly_microusd * (_boot(order, world) / HORIZON) for order in orders)
+    factor = 1 + max(spare, 0.0) / paid if paid else 1.0
+    return tuple(replace(order, most_microusd=int(order.hourly_microusd * factor)) for order in orders)
+
+
+def min_savings(pool: GPUNodePool) -> float:
+    return int(pool.spec.disruption.min_savings.removesuffix("%")) / 100
+
+
+def exchanged_text(leaving: int, orders: Sequence[Order]) -> str:
+    bought: dict[str, int] = {}
+    for order in orders:
+        name = f"{order.offer.provider} {order.offer.instance_type}"
+        bought[name] = bought.get(name, 0) + 1
+    named = ", ".join(f"{many} {name}" for name, many in sorted(bought.items()))
+    return f"{_counted(leaving, 'machine')} for {named or 'room that is there'}"
+
+
+def _counted(many: int, what: str) -> str:
+    return f"{many} {what}" if many == 1 else f"{many} {what}s"
+
+
+def _boot(order: Order, world: PlanInput) -> timedelta:
+    shape = world.shapes.get(order.offer.key)
+    return timedelta(seconds=shape.boot_seconds) if shape is not None and shape.boot_seconds else USUAL_BOOT
+
+
+def _liking(pod: Pod, node: str, labels: Mapping[str, str]) -> int:
+    return sum(each.weight for each in pod.affinity.preferred_nodes if each.term.admits(node, labels))

@@ -1,0 +1,171 @@
+"""Which machines to empty, as a linear program: shares from 0 to 1, which are rounded and planned afterwards.
+
+Every pod of a machine that may be emptied is demand. A machine that stays serves its own pods and what fits into the
+room beside them, for what emptying it would gain; the market serves the others for its prices.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tgp.core.model.pod import Pod
+from tgp.core.model.record import uid_text
+from tgp.core.pools.planner.classes import PodClass, grouped, matchers_in_play
+from tgp.core.pools.planner.columns import GAIN, Duals, Master, Relaxed
+from tgp.core.pools.planner.exact import best_pattern, most_value
+from tgp.core.pools.planner.fill import fill, orders
+from tgp.core.pools.planner.host_rules import host_rules, running_matchers
+from tgp.core.pools.planner.offers import offers_of
+from tgp.core.pools.planner.plan import LEAST_PENALTY, UNSERVED_FACTOR
+from tgp.core.pools.planner.problem import Floats, Pattern, Problem
+from tgp.core.pools.planner.rows import resources_of, rows_of
+from tgp.core.pools.planner.sources import SourceSet, sources_of
+from tgp.core.pools.planner.world import PlanInput
+
+MOST_ROUNDS = 40  # of pricing
+MOST_NEW = 600  # columns in one round
+
+
+@dataclass(frozen=True, slots=True)
+class Occupied:
+    """A machine that may be emptied, and what that would gain in an hour, in micro-dollars."""
+
+    name: str  # of its Node, as in the world's capacity
+    pods: tuple[Pod, ...]
+    gain: float
+
+
+@dataclass(frozen=True, slots=True)
+class Relaxation:
+    emptied: Floats  # by machine: the share that is emptied
+    saving: float  # micro-dollars an hour; no plan saves more, if it is proven
+    proven: bool
+
+
+def classes_of(pods: Sequence[Pod], world: PlanInput) -> tuple[PodClass, ...]:
+    """Pods that may take each other's places in a plan."""
+    matchers = (*matchers_in_play(pods), *running_matchers(world.capacity))
+    return grouped(pods, matchers, world.namespaces)
+
+
+def relax(world: PlanInput, occupied: Sequence[Occupied], boots: float, exact_rounds: int = 0) -> Relaxation:
+    """`boots`: what is paid while a machine boots, as a share of its price over the horizon."""
+    pods = [pod for each in occupied for pod in each.pods]
+    if not pods:
+        return Relaxation(np.ones(len(occupied)), sum(max(each.gain, 0.0) for each in occupied), proven=True)
+    return _Relaxing(world, occupied, pods, boots).run(exact_rounds)
+
+
+class _Relaxing:
+    def __init__(self, world: PlanInput, occupied: Sequence[Occupied], pods: Sequence[Pod], boots: float) -> None:
+        offers = [offers_of(pool, world) for pool in world.pools if not pool.stopped]
+        sources = sources_of(world, offers, resources_of(pods))
+        classes = classes_of(pods, world)
+        number = {uid_text(pod.uid): place for place, each in enumerate(classes) for pod in each.pods}
+        places = {each.name: place for place, each in enumerate(world.capacity)}
+        self._source = [places[each.name] for each in occupied]
+        self._gain = np.array([each.gain for each in occupied])
+        self._own: dict[int, Pattern] = {}
+        self._held = np.zeros((sources.size, len(classes)))  # by source: its own pods, of those that may be emptied
+        for source, each in zip(self._source, occupied, strict=True):
+            for pod in each.pods:
+                self._held[source, number[uid_text(pod.uid)]] += 1
+            self._own[source] = _pattern(self._held[source])
+        self._problem = self._made(world, sources, classes, boots)
+        self._master = Master(self._problem)
+        self._live = np.flatnonzero((self._problem.stock > 0) & self._problem.hosts.any(axis=0))
+
+    def _made(self, world: PlanInput, sources: SourceSet, classes: Sequence[PodClass], boots: float) -> Problem:
+        rows = rows_of(classes, sources)
+        price = sources.charge * (1 + boots)
+        price[self._source] = self._gain
+        dearest = float(price.max(initial=0.0))
+        return Problem(
+            np.array([row.need for row in rows]),
+            np.array([len(row.units) for row in rows], np.int64),
+            np.full(len(rows), max(dearest * UNSERVED_FACTOR, LEAST_PENALTY)),
+            sources.capacity,
+            price,
+            sources.stock,
+            np.array([row.mask for row in rows], np.bool_),
+            host_rules(rows, world, sources.size),
+            sources.limits,
+            sources.shelf,
+        )
+
+    def run(self, exact_rounds: int) -> Relaxation:
+        for source, own in self._own.items():
+            self._master.columns.add(source, own)
+        relaxed = self._improved(MOST_ROUNDS)
+        least, proven = relaxed.charged, False
+        for _ in range(exact_rounds):
+            least, added = self._exact(relaxed.duals)
+            if not added:
+                proven = True
+                break
+            relaxed = self._improved(MOST_ROUNDS)
+        kept = np.zeros(self._problem.sources)
+        np.add.at(kept, self._master.columns.source, relaxed.taken)
+        emptied = np.clip(1.0 - kept[self._source], 0.0, 1.0)
+        return Relaxation(emptied, float(self._gain.sum()) - min(least, relaxed.charged), proven)
+
+    def _improved(self, rounds: int) -> Relaxed:
+        relaxed = self._master.solve()
+        for _ in range(rounds):
+            if not self._add_priced(relaxed.duals):
+                break
+            relaxed = self._master.solve()
+        return relaxed
+
+    def _charge(self, duals: Duals) -> Floats:
+        """By source: what the room beside its own pods has to be worth."""
+        charge: Floats = duals.charge(self._problem) + duals.stock - self._held @ duals.value
+        return charge
+
+    def _add_priced(self, duals: Duals) -> int:
+        """Fill all sources in several orders for the program's prices; add the best."""
+        problem, live = self._problem, self._live
+        charge = self._charge(duals)[live]
+        wanted = np.where(duals.value > 0, problem.count, 0)
+        found = [fill(problem, live, order, duals.value, wanted) for order in orders(problem, duals.value)]
+        gains = np.concatenate([patterns.values - charge for patterns in found])
+        floor = GAIN * float(problem.price.max(initial=1.0))
+        added = 0
+        for place in np.argsort(-gains, kind="stable")[: 4 * MOST_NEW].tolist():
+            if gains[place] <= floor or added >= MOST_NEW:
+                break
+            which, row = divmod(place, len(live))
+            added += self._add(int(live[row]), tuple(found[which].row(row).items()))
+        return added
+
+    def _add(self, source: int, beside: Pattern) -> bool:
+        """A pattern of a machine that stays has its own pods in it."""
+        own = self._own.get(source, ())
+        pods = dict(own)
+        for number, many in beside:
+            pods[number] = pods.get(number, 0) + many
+        return self._master.columns.add(source, tuple(sorted(pods.items())))
+
+    def _exact(self, duals: Duals) -> tuple[float, int]:
+        """A bound on the charge of any answer, and the number of better patterns that were found on the way."""
+        problem, live = self._problem, self._live
+        charge = self._charge(duals)
+        enough = charge + GAIN * (problem.price + 1)
+        most = most_value(problem, duals.value, enough)
+        added = 0
+        for source in live[most[live] > enough[live]].tolist():
+            search = best_pattern(problem, source, duals.value, max(float(enough[source]), 0.0))
+            most[source] = min(most[source], max(search.most, 0.0))
+            added += self._add(source, search.pods) if search.pods else 0
+        most[~problem.hosts.any(axis=0)] = 0.0
+        own = charge - duals.stock  # the stock's price is counted by what it saves below
+        machines = np.minimum(problem.stock, problem.count.sum())
+        saved = np.zeros(int(problem.shelves.max(initial=-1)) + 1)
+        np.minimum.at(saved, problem.shelves, (own - most) * machines)
+        least = float(duals.value @ problem.count) - float(duals.limit @ problem.room) + float(saved.sum())
+        return least, added
+
+
+def _pattern(counts: Floats) -> Pattern:
+    return tuple((int(number), int(counts[number])) for number in np.flatnonzero(counts))

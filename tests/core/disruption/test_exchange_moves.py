@@ -1,0 +1,159 @@
+"""Candidates of one exchange move together: begun, kept free of pods and given up as a whole, drained one by one."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.core.disruption.machines import a_machine, moving
+from tests.core.disruption.test_moves import a_budget, only, seen
+from tests.core.pools.builders import a_condition, ago, an_order, on_node
+from tgp.core.disruption.causes import UNDERUTILIZED, DisruptionCause, FoundExchange, NoCause, cause_of
+from tgp.core.disruption.moves import (
+    Delete,
+    OrderReplacements,
+    Refit,
+    Say,
+    SetTaint,
+    TakeBack,
+    WriteDown,
+    next_moves,
+    to_plan,
+)
+from tgp.core.model.object_key import ObjectKey
+
+POLICY = {"consolidationPolicy": "WhenEmptyOrUnderutilized", "budgets": [{"nodes": "100%"}]}
+KEYS = (ObjectKey("default", "r1"), ObjectKey("default", "r2"))
+FOUND = FoundExchange("2 machines for 1 cheap one", KEYS, 500_000)
+HERE = dict.fromkeys(KEYS, Refit())
+
+
+def a_candidate(name, **rest):
+    return replace(a_machine(name, idle=None, pods=a_pod_on(name), **rest), exchange=FOUND)
+
+
+def a_pod_on(name, **rest):
+    return (on_node(f"pod-{name}", f"node-{name}", labels={"app": "x"}, **rest),)
+
+
+def under_way(name, **rest):
+    rest = {"taint": "PreferNoSchedule", "pods": a_pod_on(name), **rest}
+    return moving(name, UNDERUTILIZED, idle=None, **rest)
+
+
+def steps(*machines, refits=HERE, **rest):
+    return next_moves(seen(*machines, disruption=rest.pop("disruption", POLICY), refits=refits, **rest))
+
+
+def test_both_begin_together_under_one_name():
+    begun = steps(a_candidate("r1"), a_candidate("r2"))
+
+    assert [type(step) for step in begun] == [WriteDown, WriteDown]
+    assert begun[0].move == begun[1].move
+    assert to_plan(seen(a_candidate("r1"), a_candidate("r2"), disruption=POLICY)) == KEYS
+
+
+def test_one_whose_record_was_not_written_joins_the_move_of_the_other():
+    late = steps(moving("r1", UNDERUTILIZED, marked=False, pods=a_pod_on("r1"), idle=None), a_candidate("r2"))
+    exchange = replace(moving("r1", marked=False, pods=a_pod_on("r1"), idle=None), exchange=FOUND)
+
+    assert all(not isinstance(step, WriteDown) for step in late), "the first one has no cause any more"
+    (joined,) = [step for step in steps(exchange, a_candidate("r2")) if isinstance(step, WriteDown)]
+    assert joined.move == "m1"
+
+
+@pytest.mark.parametrize(
+    ("other", "rest"),
+    [
+        (a_candidate("r2", annotations={"tgp.io/do-not-disrupt": "true"}), {}),
+        (a_candidate("r2"), {"budgets": (a_budget(),)}),
+        (a_candidate("r2"), {"disruption": {**POLICY, "budgets": [{"nodes": 0}]}}),
+        (a_candidate("r2"), {"refits": dict.fromkeys(KEYS, Refit(too_little="saves nothing"))}),
+        (a_candidate("r2"), {"refits": dict.fromkeys(KEYS, Refit(unserved="no offer", limited=True))}),
+    ],
+)
+def test_neither_begins_where_something_forbids_one_of_them(other, rest):
+    found = steps(a_candidate("r1"), other, **rest)
+
+    assert [type(step) for step in found] == [Say, Say]
+    assert all(step.update.status is False for step in found)
+
+
+def test_neither_begins_where_the_other_is_gone_or_protected_by_its_policy():
+    assert steps(a_candidate("r1")) == ()
+    assert steps(a_candidate("r1"), a_candidate("r2"), disruption={"consolidationPolicy": "WhenEmpty"}) == ()
+
+
+def test_one_of_them_orders_for_all():
+    refits = dict.fromkeys(KEYS, Refit((an_order(),)))
+    found = steps(under_way("r1"), under_way("r2"), refits=refits)
+
+    assert [type(step) for step in found] == [OrderReplacements, Say]
+
+
+def test_both_are_kept_free_of_pods_at_the_same_time():
+    """Or pods that are evicted from one would be bound to the next."""
+    late = steps(under_way("r1"), under_way("r2", taint=""))
+    assert [(step.machine.record.key.name, step.effect) for step in late] == [("r2", "PreferNoSchedule")]
+    both = steps(under_way("r1"), under_way("r2"))
+    assert [step.effect for step in both if isinstance(step, SetTaint)] == ["NoSchedule", "NoSchedule"]
+
+
+def test_they_are_drained_one_by_one():
+    hard = {"taint": "NoSchedule"}
+    first = steps(under_way("r1", **hard), under_way("r2", **hard))
+    assert [type(step) for step in first] == [Delete, Say]
+    waiting = steps(under_way("r1", deleting=True, **hard), under_way("r2", **hard))
+    assert [type(step) for step in waiting] == [Say]
+    drained = steps(under_way("r1", deleting=True, taint="NoSchedule", pods=()), under_way("r2", **hard))
+    assert [type(step) for step in drained] == [Delete]
+
+
+def test_what_one_is_given_up_for_all_are():
+    protected = under_way("r2", pods=a_pod_on("r2", annotations={"tgp.io/do-not-disrupt": "true"}))
+    found = steps(under_way("r1"), protected)
+
+    assert [type(step) for step in found] == [TakeBack, TakeBack]
+    assert all(step.retry for step in found)
+
+
+def test_replacements_stay_while_a_candidate_is_drained():
+    spare = {"m1": (a_machine("new", idle=None),)}
+    names = {"tgp.io/replaced-by": "new"}
+    back = steps(under_way("r1", annotations=names), replacements=spare, refits={KEYS[0]: Refit(unserved="none")})
+    assert [each.record.key.name for each in back[0].unused] == ["new"]
+    leaving = under_way("r2", annotations=names, taint="NoSchedule", deleting=True)
+    back = steps(
+        under_way("r1", annotations=names), leaving, replacements=spare, refits={KEYS[0]: Refit(unserved="none")}
+    )
+    assert [step.unused for step in back] == [()]
+
+
+def test_once_replacements_are_bought_a_smaller_saving_gives_nothing_up():
+    names = {"tgp.io/replaced-by": "new"}
+    worthless = dict.fromkeys(KEYS, Refit(too_little="saves nothing"))
+    machines = [under_way(name, annotations=names) for name in ("r1", "r2")]
+    bought = {"m1": (a_machine("new", conditions=[a_condition("Initialized")]),)}
+    assert {type(step) for step in steps(*machines, refits=worthless, replacements=bought)} == {SetTaint}
+    assert {type(step) for step in steps(under_way("r1"), under_way("r2"), refits=worthless)} == {TakeBack}
+
+
+def test_a_move_goes_on_by_what_its_condition_says():
+    """The search that found it may be forgotten: by a new process, or because it is no candidate any more."""
+    pool = seen(disruption=POLICY).pool.value
+    cause = cause_of(under_way("r1"), pool, ago())
+    assert cause == DisruptionCause(UNDERUTILIZED, "so")
+    assert isinstance(cause_of(a_machine("r1", idle=None, pods=a_pod_on("r1")), pool, ago()), NoCause)
+
+
+def test_a_saving_that_is_too_little_is_told_once_whatever_the_sum():
+    told = replace(a_machine("r1", idle=None, pods=a_pod_on("r1")), too_little="saves $0.01/h")
+    said = only(seen(told, disruption=POLICY))
+    assert (said.update.status, said.update.reason, said.update.message) == (
+        False,
+        "Unconsolidatable",
+        "saves $0.01/h",
+    )
+    again = a_machine(
+        "r1", idle=None, pods=a_pod_on("r1"), conditions=[a_condition("Disrupted", "False", "Unconsolidatable")]
+    )
+    assert next_moves(seen(replace(again, too_little="saves $0.02/h"), disruption=POLICY)) == ()

@@ -1,0 +1,116 @@
+"""Machines are exchanged for cheaper ones in a whole world: once, and no pod is without room."""
+
+from typing import Any
+
+from tests.sim.lifecycle.a_world import SimEnv, sim_env
+from tests.sim.test_disruption import Watched, disrupted, names, requests, running, serves, steps_told, taints
+from tests.sim.with_pools import begin, events_of, pool_of
+from tgp.api.resource import POD_DISRUPTION_BUDGET
+
+POLICY = {"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "5m"}
+
+
+def sells(env: SimEnv, **prices: float) -> None:
+    """Only these types are on sale from now on, each at one price in all places."""
+    for name, stand in env.simulator.fleet.stands.items():
+        dollars = prices.get(stand.product.sku.replace(".", "_").replace("-", "_"))
+        stand.stock = 4 if dollars is not None else 0
+        if dollars is not None:
+            env.simulator.fleet.reprice(name, int(dollars * 1_000_000))
+
+
+def in_use(env: SimEnv, replicas: int = 1, **disruption: Any) -> set[str]:
+    """Machines of a Deployment with a pod on each."""
+    begin(env, disruption={**POLICY, **disruption})
+    serves(env, replicas=replicas)
+    env.until(lambda: running(env) == replicas, minutes=30)
+    env.world.run(minutes=3)
+    assert len(names(env)) == replicas
+    return names(env)
+
+
+def guard(env: SimEnv, unavailable: int) -> None:
+    selector = {"matchLabels": {"app": "serve"}}
+    meta = {"name": "guard", "namespace": "default"}
+    spec = {"maxUnavailable": unavailable, "selector": selector}
+    env.world.api.local_api.create(POD_DISRUPTION_BUDGET, {"metadata": meta, "spec": spec})
+
+
+def test_a_machine_is_exchanged_for_a_cheaper_one_and_nothing_flaps_for_hours():
+    with sim_env("cheaper") as env:
+        sells(env, t4_1=0.40)
+        before = in_use(env)
+        env.world.run(minutes=30)
+        assert names(env) == before, "the same price is no reason"
+        sells(env, t4_1=0.20)
+        watched = Watched(env)
+        watched.until(lambda: not names(env) & before and running(env) == 1, minutes=60)
+
+        assert watched.most_machines == 2
+        (after,) = names(env)
+        (name,) = before
+        assert "DisruptionTerminating" in steps_told(env, name)
+        for _ in range(6):
+            env.world.run(minutes=60)
+            assert names(env) == {after}
+        assert len(env.simulator.fleet.machines) == 2
+        assert taints(env) == []
+
+
+def test_three_machines_become_two_while_a_budget_of_pods_allows_one_at_a_time():
+    with sim_env("three-two") as env:
+        sells(env, t4_1=0.40)
+        before = in_use(env, 3, budgets=[{"nodes": "100%"}])
+        guard(env, 1)
+        sells(env, rtx4090_2=0.30)
+        watched = Watched(env)
+        watched.until(lambda: not names(env) & before and running(env) == 3, minutes=120)
+
+        assert watched.least_running >= 2
+        assert watched.most_machines == 5, "both live for a while"
+        env.world.run(minutes=30)
+        assert len(requests(env)) == len(env.living()) == 2
+        assert taints(env) == []
+        assert "moves" not in pool_of(env)["status"]
+
+
+def test_a_budget_of_one_node_takes_them_one_after_another():
+    with sim_env("three-two-slowly") as env:
+        sells(env, t4_1=0.40)
+        before = in_use(env, 3, budgets=[{"nodes": 1}])
+        sells(env, rtx4090_2=0.30)
+        watched = Watched(env)
+        watched.until(lambda: not names(env) & before and running(env) == 3, minutes=180)
+
+        assert watched.least_running >= 2
+        env.world.run(minutes=30)
+        assert len(requests(env)) == len(env.living()) == 2
+
+
+def test_what_saves_too_little_stays_and_says_so():
+    with sim_env("too-little") as env:
+        sells(env, t4_1=0.40)
+        (name,) = in_use(env)
+        sells(env, t4_1=0.36)
+        env.world.run(minutes=30)
+
+        (request,) = requests(env)
+        status, reason, message = disrupted(env, request)
+        assert (status, reason) == ("False", "Unconsolidatable")
+        assert "1 machine for 1 simulated t4.1, 1 pod would move" in message
+        told = [reason for reason, _ in events_of(env, name) if reason == "Unconsolidatable"]
+        assert told == ["Unconsolidatable"]
+
+
+def test_a_limit_that_has_no_room_for_both_keeps_the_machine():
+    with sim_env("no-room") as env:
+        sells(env, t4_1=0.40)
+        begin(env, disruption=POLICY, limits={"resources": {"nodes": 1}})
+        serves(env)
+        env.until(lambda: running(env) == 1, minutes=30)
+        before = names(env)
+        sells(env, t4_1=0.10)
+        env.world.run(minutes=60)
+
+        assert names(env) == before
+        assert len(env.simulator.fleet.machines) == 1
