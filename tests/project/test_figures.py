@@ -32,13 +32,13 @@ from tgp.controllers.requests import launch, observe
 from tgp.core.classes import default_class, market_status
 from tgp.core.disruption import causes, moves
 from tgp.core.inventory import orphan_evidence, orphans
-from tgp.core.model import offer_query
+from tgp.core.model import cooldowns, offer_query
 from tgp.core.pools import capacity, machine_types, orders, runaway, upkeep
 from tgp.core.pools.planner import world
 from tgp.core.pools.planner.world import ASSUMED_SPOT_LOSS
 from tgp.core.pools.status import COUNTED_EVERY, LONGEST_COUNTED
 from tgp.core.reports import doctor
-from tgp.core.requests import drain, lifecycle, outage, provider_reports, purchase
+from tgp.core.requests import cooldown, drain, lifecycle, outage, provider_reports, purchase
 from tgp.interfaces.cli import down, offers_view, rent, status
 from tgp.sim import scaled
 from tgp.sim.checkers import joining, leader_terms, money
@@ -207,8 +207,11 @@ FIGURES = (
     Figure(SAFETY, "{} after its attempt is over", of_seconds(joining.AFTER_THE_END)),
     Figure(SAFETY, "stays in the mesh for more than {}", of_seconds(joining.OUT_OF_THE_MESH)),
     Figure(WEBHOOK, "| `bootTimeout` | `{}`", USUAL_BOOT),
-    Figure(WEBHOOK, "`keepOn` | `{}`", default_of(PowerMachine, "min_on_time")),
-    Figure(WEBHOOK, "`keepOn` | `10m`, `{}`", default_of(PowerMachine, "min_off_time")),
+    Figure(WEBHOOK, "`minOnTime` | `{}`", default_of(PowerMachine, "min_on_time")),
+    Figure(WEBHOOK, "`minOffTime` | `{}`", default_of(PowerMachine, "min_off_time")),
+    Figure(WEBHOOK, "cools down for {}, doubling", cooldown.FIRST_COOLDOWN),
+    Figure(WEBHOOK, "doubling to {}, and its pods", cooldowns.LONGEST_COOLDOWN),
+    Figure(WEBHOOK, "the Node has not been Ready for {}", lifecycle.OFF_SHOWN_AFTER),
 )
 
 FREE = (

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
 from tgp.controllers.pools.memory import PoolMemory
@@ -13,11 +14,15 @@ from tgp.controllers.requests.purchase_gatherer import Views
 from tgp.core.disruption.causes import Machine
 from tgp.core.disruption.drift import stamp_of
 from tgp.core.disruption.moves import DisruptionObservation, move_of, pods_to_move, to_plan
+from tgp.core.market.sources import machines_of
+from tgp.core.model.attempts import attempts_of, open_attempt
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.offer import BootMode
 from tgp.core.model.pod import Pod
 from tgp.core.pools.capacity import ENDED
 from tgp.core.pools.orders import MOVE, REPLACES
+from tgp.core.power.times import stays_on_until
 from tgp.core.requests.drain import DISRUPTED
 from tgp.ports.compute import Compute
 
@@ -60,7 +65,7 @@ class DisruptionObserver:
         records = sorted(self._views.requests.by_index(BY_POOL_UID, pool.uid_text), key=lambda each: each.key)
         machines, replacements = [], dict[str, list[Machine]]()
         for record in records:
-            machine = self._machine(record, pool.value, awaited)
+            machine = self._machine(record, pool.value, awaited, now)
             if record.value is None or record.value.status.phase not in ENDED:
                 machines.append(machine)
             if REPLACES in record.annotations:
@@ -73,7 +78,9 @@ class DisruptionObserver:
             tuple(sorted(self._views.budgets.values(), key=lambda each: each.key)),
         )
 
-    def _machine(self, record: KubeObject[GPURequest], pool: GPUNodePool, awaited: frozenset[str]) -> Machine:
+    def _machine(
+        self, record: KubeObject[GPURequest], pool: GPUNodePool, awaited: frozenset[str], now: datetime
+    ) -> Machine:
         name = (record.value.status.node_name or "") if record.value is not None else ""
         offer = self._observer.offer_for(record)
         shape = self._memory.types.shapes.get(offer.key) if offer is not None else None
@@ -86,13 +93,25 @@ class DisruptionObserver:
             keeps_place=self._keeps_place(record),
             stamp=self._stamp(pool, offer.provider) if offer is not None else "",
             boot=timedelta(seconds=shape.boot_seconds if shape is not None else 0),
+            stays_until=self._stays_until(record, pool, now),
         )
 
-    def _stamp(self, pool: GPUNodePool, provider: str) -> str:
+    def _stays_until(self, record: KubeObject[GPURequest], pool: GPUNodePool, now: datetime) -> datetime | None:
+        """Of a machine you own, by its own settings; None: of any other."""
+        attempt, node_class = open_attempt(attempts_of(record)), self._class_of(pool)
+        owned = attempt is not None and attempt.offer is not None and attempt.offer.boot_mode == BootMode.POWER.value
+        if attempt is None or attempt.offer is None or not owned or node_class is None:
+            return None
+        machine = machines_of(node_class).get(attempt.offer.instance_type or "")
+        return stays_on_until(machine, attempt.launched_at, now) if machine is not None else None
+
+    def _class_of(self, pool: GPUNodePool) -> GPUNodeClass | None:
         node_class = self._views.classes.get(ObjectKey("", pool.spec.node_class_ref.name))
-        if node_class is None or node_class.value is None or node_class.deleting:
-            return ""
-        return stamp_of(pool, node_class.value, provider, self._default_backend)
+        return node_class.value if node_class is not None and not node_class.deleting else None
+
+    def _stamp(self, pool: GPUNodePool, provider: str) -> str:
+        node_class = self._class_of(pool)
+        return "" if node_class is None else stamp_of(pool, node_class, provider, self._default_backend)
 
     def _keeps_place(self, record: KubeObject[GPURequest]) -> bool:
         replaced = record.annotations.get(REPLACES, "")
