@@ -273,7 +273,7 @@ def _in_doubt(observation: RequestObservation, attempt: Attempt) -> Step:
     would leave an orphan on the bill. So: neither, until it is found, or absent for longer than any order can be late.
     """
     presence = observation.presence
-    if isinstance(presence, Found):
+    if isinstance(presence, Found) and not (observation.may_order and _mute(observation, attempt)):
         return Adopt(attempt, presence.instance)
     if observation.may_order:
         return _order_or_not(observation, attempt)
@@ -617,12 +617,16 @@ def _gone(observation: RequestObservation, attempt: Attempt) -> bool:
     presence = observation.presence
     if isinstance(presence, Absent):
         return presence.shown(observation.listing_lag) and not disputed(observation)
-    # A machine without a status endpoint cannot be asked; its Node shows its state.
-    mute = _power(attempt) and isinstance(presence, Found) and presence.instance.state is InstanceState.UNKNOWN
-    if not mute or not observation.termination_requests or observation.node.node is not None:
+    if not (_mute(observation, attempt) and observation.termination_requests) or observation.node.node is not None:
         return False
     since = observation.node.silent_since
     return since is None or observation.now >= since + OFF_SHOWN_AFTER
+
+
+def _mute(observation: RequestObservation, attempt: Attempt) -> bool:
+    """A machine without a status endpoint cannot be asked, so it proves no order; its Node shows its state."""
+    presence = observation.presence
+    return _power(attempt) and isinstance(presence, Found) and presence.instance.state is InstanceState.UNKNOWN
 
 
 def disputed(observation: RequestObservation) -> bool:
