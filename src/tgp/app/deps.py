@@ -146,6 +146,7 @@ def make_deps(
             frozenset(settings.scheduler_names),
             settings.batch_idle,
             settings.batch_max,
+            settings.node_groups,
         ),
         cluster=cluster,
         clouds=clouds,

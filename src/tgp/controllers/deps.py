@@ -46,6 +46,7 @@ from tgp.core.model.secret import Secret
 from tgp.core.model.signing import SigningRequest
 from tgp.core.model.storage import Claim, StorageClass, Volume
 from tgp.core.model.workload import DaemonSet, Namespace, PodDisruptionBudget
+from tgp.core.power.node_groups import NodeGroup
 from tgp.ports.clock import Clock
 from tgp.ports.clouds import Clouds
 from tgp.ports.cluster import Cluster
@@ -76,6 +77,7 @@ class FeatureSettings(msgspec.Struct, frozen=True):
     scheduler_names: frozenset[str] = frozenset({"default-scheduler"})
     batch_idle: timedelta = timedelta(seconds=1)
     batch_max: timedelta = timedelta(seconds=10)
+    node_groups: tuple[NodeGroup, ...] = ()  # machines you own, as the environment and the settings file name them
 
 
 @dataclass(frozen=True)
