@@ -34,8 +34,7 @@ from tgp.core.budgets import account, spans
 from tgp.core.classes import default_class, market_status
 from tgp.core.disruption import candidates, causes, exchange, illness, moves, restart_cost
 from tgp.core.inventory import orphan_evidence, orphans
-from tgp.core.model import offer_query
-from tgp.core.model.cooldowns import LONGEST_COOLDOWN
+from tgp.core.model import cooldowns, offer_query
 from tgp.core.pools import capacity, machine_failures, machine_types, orders, runaway, upkeep
 from tgp.core.pools.planner import world
 from tgp.core.pools.planner.world import ASSUMED_SPOT_LOSS
@@ -154,7 +153,7 @@ FIGURES = (
     Figure(DISRUPTION, "have not been allocatable for {}, or", illness.GPUS_MISSING_FOR),
     Figure(DISRUPTION, "a machine is replaced for it ({} if none", illness.USUAL_AFTER),
     Figure(DISRUPTION, "from that provider for {};", cooldown.FIRST_COOLDOWN),
-    Figure(DISRUPTION, "that time doubles, to {} at most", LONGEST_COOLDOWN),
+    Figure(DISRUPTION, "that time doubles, to {} at most", cooldowns.LONGEST_COOLDOWN),
     Figure(DISRUPTION, "lost in a pool within {}, the", machine_failures.COUNTED_FOR),
     Figure(DISRUPTION, "`terminationGracePeriod` and {} more", lifecycle.PROVIDER_END_SPARE),
     Figure(DISRUPTION, "at most once {}, and only when prices", SEARCHED_EVERY),
@@ -228,8 +227,11 @@ FIGURES = (
     Figure(ACCOUNTING, "if that is later than {} before", of_seconds(account.COUNTED_BEFORE)),
     Figure(ACCOUNTING, "| history | {} by the hour", of_seconds(account.HOURS_KEPT * account.HOUR)),
     Figure(WEBHOOK, "| `bootTimeout` | `{}`", USUAL_BOOT),
-    Figure(WEBHOOK, "`keepOn` | `{}`", default_of(PowerMachine, "min_on_time")),
-    Figure(WEBHOOK, "`keepOn` | `10m`, `{}`", default_of(PowerMachine, "min_off_time")),
+    Figure(WEBHOOK, "`minOnTime` | `{}`", default_of(PowerMachine, "min_on_time")),
+    Figure(WEBHOOK, "`minOffTime` | `{}`", default_of(PowerMachine, "min_off_time")),
+    Figure(WEBHOOK, "cools down for {}, doubling", cooldown.FIRST_COOLDOWN),
+    Figure(WEBHOOK, "doubling to {}, and its pods", cooldowns.LONGEST_COOLDOWN),
+    Figure(WEBHOOK, "the Node has not been Ready for {}", lifecycle.OFF_SHOWN_AFTER),
 )
 
 FREE = (

@@ -152,6 +152,7 @@ def make_deps(
             settings.batch_idle,
             settings.batch_max,
             tuple(read_repair_rule(each) for each in settings.repair_conditions),
+            settings.node_groups,
         ),
         cluster=cluster,
         clouds=clouds,

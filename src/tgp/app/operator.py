@@ -70,6 +70,7 @@ from tgp.controllers.joining.build import Joining
 from tgp.controllers.market import build as market
 from tgp.controllers.pools import build as pools
 from tgp.controllers.pools.build import Pools
+from tgp.controllers.power import build as power
 from tgp.controllers.requests import build as requests
 from tgp.controllers.requests.indexes import PODS_BY_NODE
 from tgp.core.model.facts import (
@@ -161,6 +162,7 @@ class Operator:
         return (
             *own,
             *disruption.build(deps, stores, self.pools),
+            *power.build(deps, stores, self.pools),
             *instances.build(deps, stores, machines),
             *of_requests,
             *(joining.build(deps, stores, join) if join is not None else ()),

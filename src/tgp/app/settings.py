@@ -1,12 +1,13 @@
 """The operator's settings: one table, read from flags, environment and a file, in that order.
 
 The table below is the only place a setting is named: `tgp operator --help`, the environment variables and the keys
-of the file all follow from it. A wrong value is refused with an error that names its source.
+of the file all follow from it; only machines you own have variables of another form. A wrong value is refused with an
+error that names its source.
 """
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from typing import Any
 
@@ -14,8 +15,11 @@ from tgp.api.field_error import Invalid
 from tgp.api.values import NEVER, Span, duration, go_duration, span
 from tgp.core.classes.power_hosts import HostRules
 from tgp.core.disruption.illness import REPAIR_CONDITIONS, read_repair_rule
+from tgp.core.power import node_groups
+from tgp.core.power.node_groups import NodeGroup
 
 MOST_CALLS = 10_000  # per second, to the API server
+NODE_GROUPS = "nodeGroups"  # the key of a settings file
 BACKENDS = ("tailscale", "headscale", "wireguard", "kubespan", "none")
 
 
@@ -120,6 +124,8 @@ class Settings:
         key="power.allowedHosts",
         shape="HOST[,HOST…]",
     )
+    # Not in the table: `nodeGroups` of the file, and variables with a prefix of the user's own.
+    node_groups: tuple[NodeGroup, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +210,7 @@ TABLE: tuple[Setting, ...] = tuple(
         shape=row.metadata["shape"],
     )
     for row in fields(Settings)
+    if row.metadata
 )
 
 
@@ -211,6 +218,9 @@ def load(
     flags: Mapping[str, Any], environ: Mapping[str, str], document: Any = None, document_name: str = "file"
 ) -> Settings:
     """Each setting from the first place that gives it: `flags` (None: not given), `environ`, the parsed `document`."""
+    groups = document.get(NODE_GROUPS) if isinstance(document, Mapping) else None
+    if isinstance(document, Mapping):
+        document = {key: value for key, value in document.items() if key != NODE_GROUPS}
     written = _flatten(document, document_name)
     known = {setting.key: setting for setting in TABLE}
     for key in written:
@@ -229,7 +239,19 @@ def load(
             places[setting.name] = f"{document_name}: {setting.key}"
         if said is not None:
             values[setting.name] = setting.read(said, places[setting.name])
-    return _coherent(Settings(**values), places)
+    settings = _coherent(Settings(**values), places)
+    return replace(settings, node_groups=_node_groups(settings, environ, groups, document_name))
+
+
+def _node_groups(settings: Settings, environ: Mapping[str, str], rows: Any, name: str) -> tuple[NodeGroup, ...]:
+    """The environment wins over the file."""
+    hosts = HostRules(settings.power_allowed_hosts)
+    try:
+        of_file = node_groups.of_file(rows, f"{name}: {NODE_GROUPS}", hosts) if rows is not None else ()
+        found = {each.name: each for each in (*of_file, *node_groups.of_environment(environ, hosts))}
+    except node_groups.BadNodeGroup as error:
+        raise BadSetting(str(error)) from error
+    return tuple(found.values())
 
 
 def _coherent(settings: Settings, places: Mapping[str, str]) -> Settings:

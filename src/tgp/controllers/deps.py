@@ -47,6 +47,7 @@ from tgp.core.model.secret import Secret
 from tgp.core.model.signing import SigningRequest
 from tgp.core.model.storage import Claim, StorageClass, Volume
 from tgp.core.model.workload import DaemonSet, Namespace, PodDisruptionBudget
+from tgp.core.power.node_groups import NodeGroup
 from tgp.ports.clock import Clock
 from tgp.ports.clouds import Clouds
 from tgp.ports.cluster import Cluster
@@ -78,6 +79,7 @@ class FeatureSettings(msgspec.Struct, frozen=True):
     batch_idle: timedelta = timedelta(seconds=1)
     batch_max: timedelta = timedelta(seconds=10)
     repair_rules: tuple[RepairRule, ...] = ()  # conditions of Nodes for which a pool replaces a machine
+    node_groups: tuple[NodeGroup, ...] = ()  # machines you own, as the environment and the settings file name them
 
 
 @dataclass(frozen=True)

@@ -77,6 +77,7 @@ class LaunchOrder:
     min_vcpus: int = 0  # of the whole machine, where an offer does not tell its own (`Offer.sized_by_order`); 0: any
     min_memory_gib: int = 0  # the same of its memory
     max_run: timedelta | None = None  # the provider terminates the machine then; only within `facts.longest_run`
+    takes_over: bool = False  # a machine you own that is on already: it is recorded, and no power call is sent
     not_after: float | None = None  # Clock.boottime: the fence
     confirm: Callable[[], Awaitable[float]] | None = field(default=None, repr=False, compare=False)
     """The last check: until when (Clock.boottime) the order may leave. Raises NotConfirmed: it must not."""

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core.disruption.machines import a_machine, moving
-from tests.core.pools.builders import NOW, a_condition, a_pool, an_order, on_node
+from tests.core.pools.builders import NOW, a_condition, a_pool, ago, an_attempt, an_order, on_node, written
 from tgp.api.nodepool import DisruptionRule
 from tgp.core.disruption.budgets import nodes_of
 from tgp.core.disruption.moves import (
@@ -100,6 +100,19 @@ def test_no_more_begin_than_the_budget_allows(nodes, begun):
     assert len(said) == 8 - begun
     assert all((each.status, each.reason) == (False, "BudgetExhausted") for each in said)
     assert all(f"spec.disruption.budgets[0] (nodes: {nodes})" in each.message for each in said)
+
+
+def test_the_dearest_idle_machine_goes_first():
+    """Machines you own without a price cost by their size: the largest goes first."""
+
+    def priced(name, price):
+        attempt = an_attempt(outcome="Launched", launchedAt=written(ago(hours=2)))
+        return a_machine(name, attempts=[{**attempt, "offer": {**attempt["offer"], "hourlyPrice": price}}])
+
+    machines = priced("r1", "0.000002"), priced("r2", "0.000004"), priced("r3", "0.000001")
+    begun = [step.machine.record.key.name for step in next_moves(seen(*machines)) if isinstance(step, WriteDown)]
+
+    assert begun == ["r2"]
 
 
 def test_moves_under_way_nodes_that_leave_and_nodes_that_are_not_ready_count():

@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from tests.core.requests.an_observation import (
     NEVER_MADE,
     NOT_SHOWN,
     NOW,
+    OFFER,
     ON_SALE,
     SILENT,
     SOLD_OUT,
@@ -202,6 +204,15 @@ def test_a_machine_that_an_error_named_is_ended_whatever_the_lists_say():
 
     assert next_step(an_observation(attempt, presence=NEVER_MADE)) == Terminate(attempt, "i-7")
     assert isinstance(next_step(an_observation(attempt, presence=NEVER_MADE, termination_requests=1)), AbandonAttempt)
+
+
+def test_a_machine_that_cannot_be_asked_is_no_proof_of_an_order():
+    """Without a status endpoint every token looks alike: a reservation that was not ordered is ordered."""
+    offer = msgspec.structs.replace(OFFER, boot_mode="power")
+    attempt, unknown = an_attempt(offer=offer), listed(InstanceState.UNKNOWN)
+
+    assert next_step(an_observation(attempt, presence=unknown, may_order=True)) == Launch(attempt)
+    assert next_step(an_observation(attempt, presence=unknown)) == Adopt(attempt, unknown.instance)
 
 
 @pytest.mark.parametrize("stop", [{"deleting": True}, {"chosen": Why("Suspended", "so")}])

@@ -1,5 +1,6 @@
 """The desired metadata of a request's Node, and that one patch applies it."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -25,6 +26,7 @@ from tgp.core.requests.chosen_offer import offer_of
 from tgp.core.requests.device_plugin import EPHEMERAL
 from tgp.core.requests.drain import CORDONED, DISRUPTED, cordon
 from tgp.core.requests.node_metadata import (
+    OFF_SINCE,
     REMEMBERED,
     RESERVED,
     NodeMetadata,
@@ -32,8 +34,10 @@ from tgp.core.requests.node_metadata import (
     desired_metadata,
     future_node,
     metadata_patch,
+    off_since,
 )
 
+NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 UID = "0a1b2c3d-0000-4000-8000-00000000000f"
 TOKEN = token_for("0123456789", UID, 1)
 POOL = OwnerRef("GPUNodePool", "trainers", controller=True)
@@ -281,7 +285,19 @@ def test_an_owned_machine_keeps_its_provider_id_and_what_others_said_of_it():
     assert with_metadata.provider_id == "talos://box"
     assert with_metadata.labels["topology.kubernetes.io/region"] == "cellar"
     assert with_metadata.labels["tgp.io/region"] == "eu-west"
-    assert patched(with_metadata, cleanup_patch(with_metadata, UID, metadata_of(boot_mode="power"))) == node
+    assert patched(with_metadata, cleanup_patch(with_metadata, UID, metadata_of(boot_mode="power"), NOW)) == off(node)
+
+
+def off(node: Node) -> Node:
+    return msgspec.structs.replace(node, annotations={**node.annotations, OFF_SINCE: "2026-11-15T12:00:00Z"})
+
+
+def test_a_node_tells_since_when_its_owned_machine_is_off_until_the_next_request():
+    node = off(a_node())
+
+    assert off_since(node) == NOW
+    assert off_since(worn(node, metadata_of(boot_mode="power"))) is None
+    assert off_since(msgspec.structs.replace(node, annotations={OFF_SINCE: "yesterday"})) is None
 
 
 def test_the_next_request_of_an_owned_machine_finds_it_open():
@@ -301,14 +317,14 @@ def test_the_next_request_of_an_owned_machine_finds_it_open():
 def test_a_request_that_is_over_does_not_undress_its_successors_machine():
     following = metadata_of(msgspec.structs.replace(a_request(), uid="another"), boot_mode="power")
 
-    assert cleanup_patch(worn(a_node(), following), UID, metadata_of(boot_mode="power")) is None
+    assert cleanup_patch(worn(a_node(), following), UID, metadata_of(boot_mode="power"), NOW) is None
 
 
 def test_a_cordon_of_the_administrator_outlasts_the_request():
     node = a_node(cordoned=True)
     closed = patched(node, cordon(node))
 
-    assert patched(closed, cleanup_patch(closed, UID, None)) == node
+    assert patched(closed, cleanup_patch(closed, UID, None, NOW)) == node
 
 
 def test_a_machine_on_its_way_out_stays_closed_when_its_labels_are_corrected():
@@ -379,7 +395,7 @@ def test_what_others_put_there_stays(node, metadata):
 
 
 @given(labels=st.dictionaries(st.sampled_from(["theirs", "example.com/x", "kubernetes.io/arch"]), VALUES))
-def test_dressing_and_undressing_leaves_no_trace(labels):
+def test_dressing_and_undressing_leaves_no_trace_but_the_time(labels):
     node = a_node(labels=labels, provider_id="talos://box", taints=(Taint("cellar", "NoSchedule"),))
     metadata = metadata_of(
         a_request(labels={"team": "ml"}, taints=(WrittenTaint(key="team", effect="NoSchedule"),)), boot_mode="power"
@@ -387,8 +403,8 @@ def test_dressing_and_undressing_leaves_no_trace(labels):
     with_metadata = worn(node, metadata)
     closed = patched(with_metadata, cordon(with_metadata))
 
-    assert patched(closed, cleanup_patch(closed, UID, metadata)) == node
-    assert cleanup_patch(node, UID, metadata) is None
+    assert patched(closed, cleanup_patch(closed, UID, metadata, NOW)) == off(node)
+    assert cleanup_patch(off(node), UID, metadata, NOW) is None
 
 
 @given(st.text(max_size=200))

@@ -24,6 +24,7 @@ from tests.sim.mutants.joining_histories import JOINING
 from tests.sim.mutants.lying_histories import LYING
 from tests.sim.mutants.moving_histories import MOVING
 from tests.sim.mutants.pool_histories import POOLS
+from tests.sim.mutants.power_histories import POWER
 from tgp.adapters.clouds.simulated import FACTS
 from tgp.adapters.clouds.simulated.client import SimulatedCloud
 from tgp.adapters.kube.store import Store
@@ -849,6 +850,7 @@ HISTORIES: dict[str, Callable[[str], None]] = {
         *JOINING,
         *LYING,
         *POOLS,
+        *POWER,
         *MOVING,
     )
 }

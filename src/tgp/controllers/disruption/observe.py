@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.nodepool import GPUNodePool, canonical_policy
 from tgp.api.request import GPURequest
 from tgp.controllers.pools.memory import PoolMemory
@@ -20,16 +21,19 @@ from tgp.core.disruption.causes import WHEN_UNDERUTILIZED, FoundExchange, Machin
 from tgp.core.disruption.drift import stamp_of
 from tgp.core.disruption.illness import RepairRule, gpus_missing, illness_of
 from tgp.core.disruption.moves import DisruptionObservation, move_of, pods_to_move, to_plan
+from tgp.core.market.sources import machines_of
 from tgp.core.model.attempts import attempts_of, open_attempt, provider_of
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.offer import BootMode
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
 from tgp.core.model.spend import INSTANT
 from tgp.core.pools.capacity import ENDED
 from tgp.core.pools.orders import MOVE, REPLACES
 from tgp.core.pools.planner.world import PlanInput, SpotKind
+from tgp.core.power.times import stays_on_until
 from tgp.core.requests.drain import DISRUPTED
 from tgp.ports.clock import Clock
 from tgp.ports.clouds import Clouds, known_facts
@@ -168,10 +172,12 @@ class DisruptionObserver:
         exchanges = self._found(pool.key)
         for record in records:
             if record.value is None or record.value.status.phase not in ENDED:
-                machine = self._machine(record, pool.value, awaited, moves, missing.get(record.uid_text))
+                machine = self._machine(
+                    record, pool.value, awaited, moves, now=now, missing_since=missing.get(record.uid_text)
+                )
                 machines.append(replace(machine, **exchanges.get(record.key, {})))
         for record in self._replacing({move for record in records if (move := move_of(record))}):
-            machine = self._machine(record, pool.value, awaited, moves)
+            machine = self._machine(record, pool.value, awaited, moves, now=now)
             replacements.setdefault(record.annotations.get(MOVE, ""), []).append(machine)
         return DisruptionObservation(
             pool,
@@ -229,6 +235,8 @@ class DisruptionObserver:
         pool: GPUNodePool,
         awaited: frozenset[str],
         moves: frozenset[str],
+        *,
+        now: datetime,
         missing_since: datetime | None = None,
     ) -> Machine:
         node = self._node_of(record)
@@ -245,13 +253,25 @@ class DisruptionObserver:
             stamp=self._stamp(pool, offer.provider) if offer is not None else "",
             illness=illness_of(node, gpus_missing(record, node), missing_since, self._repair_rules),
             boot=timedelta(seconds=shape.boot_seconds if shape is not None else 0),
+            stays_until=self._stays_until(record, pool, now),
         )
 
-    def _stamp(self, pool: GPUNodePool, provider: str) -> str:
+    def _stays_until(self, record: KubeObject[GPURequest], pool: GPUNodePool, now: datetime) -> datetime | None:
+        """Of a machine you own, by its own settings; None: of any other."""
+        attempt, node_class = open_attempt(attempts_of(record)), self._class_of(pool)
+        owned = attempt is not None and attempt.offer is not None and attempt.offer.boot_mode == BootMode.POWER.value
+        if attempt is None or attempt.offer is None or not owned or node_class is None:
+            return None
+        machine = machines_of(node_class).get(attempt.offer.instance_type or "")
+        return stays_on_until(machine, attempt.launched_at, now) if machine is not None else None
+
+    def _class_of(self, pool: GPUNodePool) -> GPUNodeClass | None:
         node_class = self._views.classes.get(ObjectKey("", pool.spec.node_class_ref.name))
-        if node_class is None or node_class.value is None or node_class.deleting:
-            return ""
-        return stamp_of(pool, node_class.value, provider, self._default_backend)
+        return node_class.value if node_class is not None and not node_class.deleting else None
+
+    def _stamp(self, pool: GPUNodePool, provider: str) -> str:
+        node_class = self._class_of(pool)
+        return "" if node_class is None else stamp_of(pool, node_class, provider, self._default_backend)
 
     def _leaving(self, keys: frozenset[ObjectKey]) -> Iterator[Pod]:
         """Pods of other machines, of any pool, that are evicted or will be next."""

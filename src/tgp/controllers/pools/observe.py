@@ -19,6 +19,7 @@ from tgp.core.classes.nodeclass import namespace_allowed
 from tgp.core.classes.semantic_validation import names_time_zone
 from tgp.core.disruption.moves import move_of, pods_to_move
 from tgp.core.inventory.limits import Reservation
+from tgp.core.market.sources import machines_of
 from tgp.core.model.attempts import attempts_of, open_attempt
 from tgp.core.model.conditions import condition_in
 from tgp.core.model.cooldowns import Cooldowns
@@ -42,10 +43,11 @@ from tgp.core.pools.orders import MOVE, REPLACES, bought_for
 from tgp.core.pools.planner.rows import own_price_until
 from tgp.core.pools.planner.world import LimitRoom, PlanInput, PlannedPool, Shape
 from tgp.core.pools.replicas import missing_slots
+from tgp.core.power.times import stays_off_until
 from tgp.core.requests.chosen_offer import offer_of
 from tgp.core.requests.node_metadata import pool_key, pool_uid
 from tgp.core.requests.observation import OwningPool
-from tgp.core.requests.purchase import ALLOW_UNTRUSTED, SourceObservation, own_cooldowns
+from tgp.core.requests.purchase import ALLOW_UNTRUSTED, SourceObservation, own_cooldowns, takes_over
 from tgp.ports.cluster import View
 
 
@@ -134,6 +136,7 @@ class WorldObserver:
         moments += [*runaways.until.values(), memory.disagreements.next_change(now), _first_end(cooldowns, now)]
         moments += [held.until for each in planned for held in each.cooldowns.values()]
         moments += [ends for pod in demand.pods if (ends := own_price_until(pod)) is not None]
+        moments += [until for each in buying for until in self._switched_on_again(each, now)]
         world = PlanInput(
             now,
             demand.pods,
@@ -183,9 +186,12 @@ class WorldObserver:
         return max((each.hourly_microusd for each in offers if each is not None), default=0)
 
     def _coming(self, shapes: Mapping[str, Shape]) -> Iterator[PricedRoom]:
-        """Machines on their way, of any pool or user, and requests that were created and are not seen yet."""
+        """Machines on their way, of any pool or user, and requests that were created and are not seen yet.
+
+        A machine that is taken over is a Node already.
+        """
         for record in sorted(self._views.requests.values(), key=lambda each: each.key):
-            offer = self.offer_for(record) if on_its_way(record) else None
+            offer = self.offer_for(record) if on_its_way(record) and not takes_over(record) else None
             if offer is not None:
                 yield PricedRoom(
                     coming_capacity(record, offer, self._pool_of(record), shapes=shapes),
@@ -195,7 +201,7 @@ class WorldObserver:
                     tuple(bought_for(record)) if pool_uid(record) else (),
                 )
         for key, expected in sorted(self._memory.expected.items()):
-            if self._views.requests.get(key) is None:
+            if self._views.requests.get(key) is None and not takes_over(expected.record):
                 pool = self._pool_of(expected.record)
                 room = coming_capacity(expected.record, expected.order.offer, pool, shapes=shapes)
                 yield PricedRoom(room, expected.order.hourly_microusd)
@@ -234,6 +240,13 @@ class WorldObserver:
         nodes = self._views.nodes
         found = ((each.key, owned_shape(each, nodes.get(ObjectKey("", each.sku)))) for each in self._owned[1])
         return {key: shape for key, shape in found if shape is not None}
+
+    def _switched_on_again(self, pool: PlannedPool, now: datetime) -> Iterator[datetime]:
+        """When machines you own that were switched off just now may be switched on again."""
+        for machine in machines_of(pool.node_class).values():
+            until = stays_off_until(machine, self._views.nodes.get(ObjectKey("", machine.name)), now)
+            if until is not None:
+                yield until
 
     def _pool_of(self, record: KubeObject[GPURequest]) -> GPUNodePool | None:
         pool = self._purchases.pool_of(record)

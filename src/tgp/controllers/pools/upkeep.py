@@ -16,6 +16,7 @@ from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.offer import Offer
 from tgp.core.pools.upkeep import MOST_FAILED, Leave, PoolRequest, Remove, Withdraw, care_for
 from tgp.core.requests.node_metadata import pool_key, pool_uid
+from tgp.core.requests.purchase import takes_over
 from tgp.ports.clock import Clock
 from tgp.ports.cluster import Cluster
 from tgp.ports.journal import Journal
@@ -68,7 +69,7 @@ class PoolRequestReconciler:
             case Withdraw():
                 offer = self._offer_for(seen.record)
                 await self._delete(seen.record)
-                if offer is not None and not care.paused:
+                if offer is not None and not care.paused and not takes_over(seen.record):
                     self._memory.leave_out(offer, care.why, seen.now)
                 self._journal.note(RequestWithdrawn(subject_of(seen.record), care.why))
             case Remove():

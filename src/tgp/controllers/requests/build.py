@@ -87,6 +87,7 @@ def purchases_of(deps: Deps, stores: Stores, instances: Instances) -> PurchaseGa
         accounts=instances.accounts,
         ledger=instances.ledger,
         consistency=instances.consistency,
+        clock=deps.clock,
     )
 
 

@@ -21,7 +21,7 @@ from tgp.core.model.token import read_token
 from tgp.core.requests.chosen_offer import offer_of
 from tgp.core.requests.node_metadata import NodeMetadata, pool_name
 from tgp.core.requests.node_state import provider_id_of
-from tgp.core.requests.purchase import most_to_pay
+from tgp.core.requests.purchase import most_to_pay, takes_over
 from tgp.ports.boot import Boot, BootRequest
 from tgp.ports.cloud import Cloud, HasLeftovers, LaunchOrder
 from tgp.ports.clouds import Clouds
@@ -78,6 +78,7 @@ class MachineGateway:
             min_vcpus=launch_input.node_class.spec.instance_requirements.min_vcpu or 0,
             min_memory_gib=launch_input.node_class.spec.instance_requirements.min_memory_gib or 0,
             max_run=_max_run(attempt),
+            takes_over=takes_over(launch_input.record),
         )
 
     async def order(self, cloud: Cloud, order: LaunchOrder) -> Instance:

@@ -4,6 +4,7 @@ import msgspec
 
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.nodepool import GPUNodePool
+from tgp.api.owned_machine import PowerMachine
 from tgp.api.request import GPURequest
 from tgp.controllers.deps import FeatureSettings
 from tgp.controllers.instances.accounts import AccountTable
@@ -24,9 +25,11 @@ from tgp.core.model.pod import Pod
 from tgp.core.model.source import Source
 from tgp.core.model.token import plain_uid
 from tgp.core.model.workload import DaemonSet, Namespace, PodDisruptionBudget
+from tgp.core.power.times import stays_off_until
 from tgp.core.requests.node_metadata import pool_owner
 from tgp.core.requests.observation import OwningPool, RequestObservation
 from tgp.core.requests.purchase import ALLOW_UNTRUSTED, PurchaseInput, SourceObservation
+from tgp.ports.clock import Clock
 from tgp.ports.cluster import ClusterBusy, View
 
 
@@ -52,6 +55,7 @@ class PurchaseGatherer:
         accounts: AccountTable,
         ledger: Ledger,
         consistency: Consistency,
+        clock: Clock,
     ) -> None:
         self._views = views
         self._policy = policy
@@ -60,6 +64,7 @@ class PurchaseGatherer:
         self._accounts = accounts
         self._ledger = ledger
         self._consistency = consistency
+        self._clock = clock
 
     def class_for(self, record: KubeObject[GPURequest]) -> Chosen | Why:
         assert record.value is not None, "an unreadable request is not reconciled"
@@ -113,15 +118,30 @@ class PurchaseGatherer:
             (status.key.why or "the provider refused the API key") if status is not None and refused else "",
             self._listing_problem(access),
             self._consistency.distrust(access),
-            {each.name: self._machine_problem(source, each.name) for each in source.settings.machines},
+            {each.name: self._machine_problem(source, each) for each in source.settings.machines},
+            frozenset(each.name for each in source.settings.machines if self._is_on(each.name)),
         )
 
-    def _machine_problem(self, source: Source, machine: str) -> str:
-        access = access_of(source, machine).name
-        if any(self._accounts.requests_at(access)):
+    def _machine_problem(self, source: Source, machine: PowerMachine) -> str:
+        if self._used(machine.name):
             # A machine that does not say for which request it is on would look like the machine of both.
-            return "another request uses this machine"
-        return self._listing_problem(access)
+            return f"another request uses machine {machine.name}"
+        until = stays_off_until(machine, self._node(machine.name), self._clock.now())
+        if until is not None and not self._is_on(machine.name):
+            return f"machine {machine.name} stays off until {until:%H:%M:%S}Z: its minOffTime is {machine.min_off_time}"
+        return self._listing_problem(access_of(source, machine.name).name)
+
+    def _used(self, machine: str) -> bool:
+        """By name: with other settings it is the same machine."""
+        accounts = (each for each in self._accounts.known() if each.owned and each.settings.machines[0].name == machine)
+        return any(True for account in accounts for _ in self._accounts.requests_at(account.access.name))
+
+    def _is_on(self, machine: str) -> bool:
+        node = self._node(machine)
+        return node is not None and node.ready is True
+
+    def _node(self, machine: str) -> Node | None:
+        return self._views.nodes.get(ObjectKey("", machine))
 
     def _listing_problem(self, access: str) -> str:
         if self._policy.observing:  # machines are not listed then, and none is bought

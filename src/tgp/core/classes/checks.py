@@ -2,7 +2,7 @@
 sums them up.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -14,6 +14,7 @@ from tgp.core.classes.machines_status import (
     ClassMachines,
     account_changed,
     boot_proven,
+    cooling_machines,
     leaving,
     limit_reached,
     totals,
@@ -39,6 +40,7 @@ from tgp.core.classes.nodeclass import (
 )
 from tgp.core.classes.observation import ClassObservation
 from tgp.core.inventory.orphans import stuck_words
+from tgp.core.market.sources import machines_of
 from tgp.core.model.conditions import ConditionUpdate, condition_in
 from tgp.core.model.offer_query import RejectReason
 
@@ -66,12 +68,19 @@ def class_status(observation: ClassObservation) -> ClassStatus:
     if not worth:
         found |= {name: steady(found[name], observation.stored(name)) for name in PRICED if name in found}
     sums = totals(observation.machines, status, now, anyway=worth)
-    again = now + LOOK_AGAIN_AFTER
+    again = min((now + LOOK_AGAIN_AFTER, *_cooldown_ends(observation)))
     return ClassStatus(
         tuple(found.values()),
         {**(parts if worth else {}), **sums} or None,
         min(again, judged_again_at(observation.standings, now) or again),
     )
+
+
+def _cooldown_ends(observation: ClassObservation) -> Iterator[datetime]:
+    """When a machine you own may be tried again: then the class says so."""
+    if machines_of(observation.node_class):
+        every = (*observation.cooldowns.offers.values(), *observation.cooldowns.hosts.values())
+        yield from (each.until for each in every if each.cools_down(observation.now))
 
 
 def deleting_status(status: Mapping[str, Any], machines: ClassMachines, now: datetime) -> ClassStatus | None:
@@ -185,6 +194,14 @@ def _orphan_termination_failing(observation: ClassObservation) -> ConditionUpdat
     return ConditionUpdate("OrphanTerminationFailing", True, "TerminationFailing", message)
 
 
+def _machines_cooling_down(observation: ClassObservation) -> ConditionUpdate | None:
+    """Machines you own that did not wake, or whose receiver asked for patience."""
+    cooling = cooling_machines(observation.node_class, observation.book, observation.cooldowns, observation.now)
+    if not cooling:
+        return None
+    return ConditionUpdate("MachinesCoolingDown", True, "PowerFailed", "; ".join(cooling))
+
+
 def _image_preparing(observation: ClassObservation) -> ConditionUpdate | None:
     if not observation.preparing:
         return None
@@ -206,6 +223,7 @@ CHECKS: Mapping[str, Check] = MappingProxyType(
         "SweepHalted": _sweep_halted,
         "OrphanTerminationFailing": _orphan_termination_failing,
         "ImagePreparing": _image_preparing,
+        "MachinesCoolingDown": _machines_cooling_down,
     }
 )
 PRICED = ("CanBuy", "Ready")  # their messages have prices in them

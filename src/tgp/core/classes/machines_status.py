@@ -11,7 +11,7 @@ import msgspec
 
 from tgp.api.common import Condition, canonical_provider
 from tgp.api.field_error import Invalid
-from tgp.api.nodeclass import ClassLimits
+from tgp.api.nodeclass import ClassLimits, GPUNodeClass
 from tgp.api.request import Attempt, GPURequest
 from tgp.api.values import microusd, rfc3339, usd
 from tgp.core.inventory.limits import (
@@ -23,12 +23,16 @@ from tgp.core.inventory.limits import (
     shortage,
     usage_of,
 )
+from tgp.core.market.sources import sources_of
 from tgp.core.model.attempts import attempts_of, copied, open_attempt
 from tgp.core.model.conditions import ConditionUpdate
+from tgp.core.model.cooldowns import Cooldowns
 from tgp.core.model.costs import hourly_of, priced, spent
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.offer import BootMode
 from tgp.core.model.presence import AccountProblem
+from tgp.core.model.price_book import PriceBook
 
 NAMED_MOST = 3  # requests in a message
 LIMIT_REACHED = "LimitReached"  # why a request waits
@@ -195,6 +199,18 @@ def boot_proven(boot_seen: Mapping[str, str], providers: Sequence[str]) -> Condi
     unseen = [name for name in providers if name not in boot_seen]
     rest = f"; no machine of {', '.join(unseen)} joined yet" if unseen else ""
     return ConditionUpdate("BootProven", True, "Joined", f"machines of {', '.join(boot_seen)} joined the cluster{rest}")
+
+
+def cooling_machines(node_class: GPUNodeClass, book: PriceBook, cooldowns: Cooldowns, now: datetime) -> list[str]:
+    """Machines you own that are left alone for a while: which, since when, why, and when the next try is."""
+    said = []
+    for source in sources_of(node_class).values():
+        for offer in book.of(source.name):
+            found = cooldowns.against(offer, source.name, now) if offer.boot is BootMode.POWER else None
+            if found is not None:
+                since, until = f"{found.failed_at:%H:%M:%S}Z", f"{found.until:%H:%M:%S}Z"
+                said.append(f"{offer.sku} failed at {since} ({found.why}), next try at {until}")
+    return sorted(said)
 
 
 def _recorded_spend(record: KubeObject[GPURequest], attempts: Sequence[Attempt]) -> int:

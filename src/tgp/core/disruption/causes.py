@@ -58,6 +58,7 @@ class Machine:
     boot: timedelta = timedelta(0)  # how long a machine of its type took to be ready; 0: not measured
     illness: Illness | None = None  # what is wrong with it; None: nothing that is known
     given_up: str = ""  # why the last plan gave up the gang that it was bought for; empty: it did not
+    stays_until: datetime | None = None  # of a machine you own: not switched off before; None: it may be now
     exchange: FoundExchange | None = None  # None: no search found one that is worth it
     too_little: str = ""  # what the best exchange would save, which is too little; empty: none was found
 
@@ -107,6 +108,8 @@ def cause_of(machine: Machine, pool: GPUNodePool, now: datetime) -> DisruptionCa
         return NoCause()  # an object of a newer version stays: it owns its machine
     if open_attempt(attempts_of(record)) is None or machine.keeps_place:
         return NoCause()
+    if machine.stays_until is not None and now < machine.stays_until:
+        return NoCause(machine.stays_until)
     slot = slot_number(anchor_of(record))
     if pool.spec.replicas is not None and slot is not None and slot >= pool.spec.replicas:
         return DisruptionCause(SURPLUS, f"The pool has {pool.spec.replicas} replicas now")

@@ -39,7 +39,9 @@ from tgp.core.disruption.causes import (
 )
 from tgp.core.disruption.drift import STAMP, to_stamp
 from tgp.core.disruption.illness import MOST_ILL_PERCENT, repair_halted
+from tgp.core.model.attempts import attempts_of, open_attempt
 from tgp.core.model.conditions import ConditionUpdate, condition_in
+from tgp.core.model.costs import hourly_of
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
@@ -328,7 +330,10 @@ class _Look:
         return min((each for each in self._moments if each is not None and each > self._now), default=None)
 
     def _ordered(self) -> list[Machine]:
-        """Moves under way first, the oldest first; then the machines that cost nothing to move."""
+        """Moves under way first, the oldest first; then the machines that cost nothing to move, the dearest first.
+
+        Machines you own without a price cost by their size: the largest goes first.
+        """
         return sorted(self._seen.machines, key=self._rank)
 
     def _rank(self, machine: Machine) -> tuple[object, ...]:
@@ -337,7 +342,9 @@ class _Look:
         began = holds(machine.record, CONDITION)
         since = began.last_transition_time if began is not None else None
         rank = machine.exchange.rank if machine.exchange is not None else 0
-        return (not move_of(machine.record), rfc3339(since or self._now), works, rank, machine.record.key)
+        attempt = open_attempt(attempts_of(machine.record))
+        dearest = -hourly_of(attempt) if attempt is not None else 0
+        return (not move_of(machine.record), rfc3339(since or self._now), works, rank, dearest, machine.record.key)
 
     def _step(self, machine: Machine) -> Step | None:
         record = machine.record

@@ -2,6 +2,7 @@
 
 from tgp.api.common import DEFAULT_KEYS, PROVIDERS, canonical_provider
 from tgp.api.nodeclass import REQUIRED_SETTINGS, GPUNodeClass, ProviderConfig
+from tgp.api.owned_machine import PowerMachine
 from tgp.core.model.class_secrets import OPERATOR_SECRET
 from tgp.core.model.source import Source, source_of
 
@@ -32,3 +33,9 @@ def sources_of(node_class: GPUNodeClass) -> dict[str, Source]:
         for provider in node_class.spec.providers
         if provider.enabled and canonical_provider(provider.name) in PROVIDERS
     }
+
+
+def machines_of(node_class: GPUNodeClass) -> dict[str, PowerMachine]:
+    """The machines you own of a class, by name; also of a provider that is disabled."""
+    entries = (each.settings for each in node_class.spec.providers if each.settings is not None)
+    return {machine.name: machine for settings in entries for machine in settings.machines}

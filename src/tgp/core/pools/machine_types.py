@@ -22,6 +22,7 @@ from tgp.core.model.resources import Resources
 from tgp.core.pools.planner.world import Shape
 from tgp.core.requests.chosen_offer import offer_of
 from tgp.core.requests.node_metadata import REQUEST_UID
+from tgp.core.requests.purchase import takes_over
 
 SHAPES = "tgp-shapes"  # the ConfigMap
 MOST_TYPES = 256  # that are remembered, the newest
@@ -73,8 +74,8 @@ def seen_shape(record: KubeObject[GPURequest], node: Node | None) -> SeenShape |
     attempt = open_attempt(attempts_of(record))
     if record.value is None or node is None or node.ready is not True or attempt is None or attempt.offer is None:
         return None
-    if node.labels.get(REQUEST_UID, record.uid_text) != record.uid_text:
-        return None
+    if node.labels.get(REQUEST_UID, record.uid_text) != record.uid_text or takes_over(record):
+        return None  # another request's, or a machine that was on before: its boot was not seen
     held = {each.type for each in record.value.status.conditions if each.status == "True"}
     ordered_at, offer, had = attempt.reserved_at or attempt.launched_at, offer_of(attempt.offer), node.allocatable
     if "Initialized" not in held or ordered_at is None or not had.of(resource_name(offer.gpu)):

@@ -17,6 +17,7 @@ from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.money import about
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.offer import BootMode
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
 from tgp.core.model.resources import amount_text
@@ -79,11 +80,16 @@ class Refusals:
 
 
 def failed_machines(record: KubeObject[GPURequest], now: datetime) -> Iterator[UnusableMachine]:
-    """Of one request, the machines that were never ready, as its attempts tell."""
+    """Of one request, the machines that were never ready, as its attempts tell.
+
+    Not machines you own: one that does not wake cools down, and the next best serves its pods.
+    """
     if record.value is None or record.value.status.ready_at is not None or not pool_uid(record):
         return
     for each in attempts_of(record):
         if each.outcome != "Failed" or each.launched_at is None or each.ended_at is None or each.offer is None:
+            continue
+        if each.offer.boot_mode == BootMode.POWER.value:
             continue
         why = f": {each.message}" if each.message else ""
         yield UnusableMachine(

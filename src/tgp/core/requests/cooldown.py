@@ -1,8 +1,8 @@
 """What failed lately is not used for a while, and for longer each time; after the cooldown it may be tried again.
 
 A failed offer cools down, and so does its host. Two machines of one provider that never joined put the whole provider
-into cooldown. A refused or exhausted API key puts the offers under that key into cooldown, and no others. A success
-ends the cooldown.
+into cooldown; machines you own cool down one by one. A refused or exhausted API key puts the offers under that key into
+cooldown, and no others. A success ends the cooldown.
 """
 
 from collections.abc import Iterable, Mapping
@@ -30,7 +30,7 @@ def failed(cooldowns: Cooldowns, offer: Offer, why: str, now: datetime, *, never
         else cooldowns.hosts
     )
     providers = cooldowns.providers
-    if never_joined:
+    if never_joined and offer.boot is not BootMode.POWER:
         providers = _with_failure(providers, offer.provider, why, now, forgiven=JOINS_FORGIVEN)
     return replace(cooldowns, offers=offers, hosts=hosts, providers=providers)
 

@@ -72,6 +72,7 @@ FAILURES_MAX = 5  # launches without a machine, or with an unusable one
 NOTHING_RUNS = (InstanceState.STOPPED, InstanceState.BROKEN)
 LOSSES_MAX = 16  # machines lost in use, where each is replaced
 NODE_LOST_AFTER = timedelta(minutes=10)  # after this long a Node that is NotReady or missing is lost
+OFF_SHOWN_AFTER = timedelta(minutes=1)  # a Node that is not ready for so long shows that its machine is off
 MESH_LOST_AFTER = timedelta(hours=1)  # a ready Node that the mesh does not know: it may be at work
 COUNTED_ON_FOR = timedelta(hours=1)  # against limits: a machine that only lists declare gone
 WARNED_AT = 0.8  # of the life
@@ -273,7 +274,7 @@ def _in_doubt(observation: RequestObservation, attempt: Attempt) -> Step:
     would leave an orphan on the bill. So: neither, until it is found, or absent for longer than any order can be late.
     """
     presence = observation.presence
-    if isinstance(presence, Found):
+    if isinstance(presence, Found) and not (observation.may_order and _mute(observation, attempt)):
         return Adopt(attempt, presence.instance)
     if observation.may_order:
         return _order_or_not(observation, attempt)
@@ -341,6 +342,8 @@ def _why_deleted(observation: RequestObservation) -> str:
 def _failed_machine(observation: RequestObservation, attempt: Attempt) -> StartTermination | None:
     presence = observation.presence
     lost = TerminationReason.LOST if observation.status.ready_at is not None else TerminationReason.BROKEN
+    if _starting(observation, attempt):
+        return None
     if isinstance(presence, Absent) and presence.shown(observation.listing_lag) and not serving(observation):
         return StartTermination(lost, f"{_where(attempt)} no longer lists the machine")
     if not isinstance(presence, Found) or not _state_believed(observation):
@@ -355,6 +358,13 @@ def _failed_machine(observation: RequestObservation, attempt: Attempt) -> StartT
             lost, f"{_where(attempt)} reports the machine as {instance.said or instance.state.value}"
         )
     return None
+
+
+def _starting(observation: RequestObservation, attempt: Attempt) -> bool:
+    """A machine you own may be said to be off until its system is up: some status endpoints are only a ping."""
+    if not _power(attempt) or observation.status.ready_at is not None or attempt.launched_at is None:
+        return False
+    return observation.now < attempt.launched_at + observation.startup_timeouts.launch
 
 
 def serving(observation: RequestObservation) -> bool:
@@ -500,7 +510,7 @@ def joins_by(attempt: Attempt, startup_timeouts: StartupTimeouts) -> datetime | 
 
 
 def _extended(length: timedelta, attempt: Attempt) -> timedelta:
-    if attempt.progress_at is None or attempt.launched_at is None:
+    if attempt.progress_at is None or attempt.launched_at is None or _power(attempt):
         return length
     return min(2 * length, max(length, attempt.progress_at - attempt.launched_at + length))
 
@@ -612,13 +622,16 @@ def _gone(observation: RequestObservation, attempt: Attempt) -> bool:
     presence = observation.presence
     if isinstance(presence, Absent):
         return presence.shown(observation.listing_lag) and not disputed(observation)
-    # A machine without a status endpoint cannot be asked; its Node shows its state.
-    mute = _power(attempt) and isinstance(presence, Found) and presence.instance.state is InstanceState.UNKNOWN
-    return (
-        mute
-        and observation.termination_requests > 0
-        and (observation.node.node is None or observation.node.node.ready is not True)
-    )
+    if not (_mute(observation, attempt) and observation.termination_requests) or observation.node.node is not None:
+        return False
+    since = observation.node.silent_since
+    return since is None or observation.now >= since + OFF_SHOWN_AFTER
+
+
+def _mute(observation: RequestObservation, attempt: Attempt) -> bool:
+    """A machine without a status endpoint cannot be asked, so it proves no order; its Node shows its state."""
+    presence = observation.presence
+    return _power(attempt) and isinstance(presence, Found) and presence.instance.state is InstanceState.UNKNOWN
 
 
 def disputed(observation: RequestObservation) -> bool:

@@ -8,6 +8,7 @@ machine you own can be cleaned up when its request is over.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
@@ -17,7 +18,7 @@ from tgp.api.common import TaintSpec as WrittenTaint
 from tgp.api.nodepool import GPUNodePool, NodeTemplate
 from tgp.api.pattern import matches
 from tgp.api.request import Attempt, GPURequest
-from tgp.api.values import usd
+from tgp.api.values import is_rfc3339, rfc3339, usd
 from tgp.core.model.costs import POOL_KIND
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
@@ -47,6 +48,7 @@ MESH_HOSTNAME = "tgp.io/mesh-hostname"
 MESH_ADDRESS = "tgp.io/mesh-address"
 UNTRUSTED = Taint("tgp.io/untrusted", "NoSchedule")  # a third party owns the host, and can read what runs there
 REMEMBERED = "tgp.io/labels"  # the names of the labels we put there, sorted, between commas
+OFF_SINCE = "tgp.io/off-since"  # of a machine you own: when its last request was over
 RAW = "-raw"  # tgp.io/region-raw: the text that is no valid label value
 
 # Ours alone, whether or not this Node has them: no user label may join a pool or another request.
@@ -132,11 +134,11 @@ def metadata_patch(node: Node, desired: NodeMetadata, *, initialized: bool) -> d
     return _changes(metadata=metadata, spec=spec) or None
 
 
-def cleanup_patch(node: Node, request_uid: str, desired: NodeMetadata | None) -> dict[str, Any] | None:
+def cleanup_patch(node: Node, request_uid: str, desired: NodeMetadata | None, now: datetime) -> dict[str, Any] | None:
     """The merge patch that restores the Node of a machine you own as before its request; None: nothing to change.
 
-    A Node that already has the next request's labels is left alone. Without `desired` the taints of the request are
-    not known, and stay.
+    Since when the machine is off stays on it. A Node that already has the next request's labels is left alone. Without
+    `desired` the taints of the request are not known, and stay.
     """
     if node.unreadable or node.labels.get(REQUEST_UID, request_uid) != request_uid:
         return None
@@ -145,11 +147,18 @@ def cleanup_patch(node: Node, request_uid: str, desired: NodeMetadata | None) ->
     spec = _uncordoned(node)
     if kept != node.taints:
         spec["taints"] = written(kept)
-    metadata = _changes(
-        labels=dict.fromkeys(sorted(_remembered(node) & node.labels.keys())),
-        annotations=dict.fromkeys(sorted(name for name in node.annotations if _our_annotation(name))),
-    )
-    return _changes(metadata=metadata, spec=spec) or None
+    ours_there = sorted(name for name in node.annotations if _our_annotation(name) and name != OFF_SINCE)
+    annotations: dict[str, str | None] = dict.fromkeys(ours_there)
+    if REMEMBERED in node.annotations:
+        annotations[OFF_SINCE] = rfc3339(now)
+    labels = dict.fromkeys(sorted(_remembered(node) & node.labels.keys()))
+    return _changes(metadata=_changes(labels=labels, annotations=annotations), spec=spec) or None
+
+
+def off_since(node: Node) -> datetime | None:
+    """When the last request of a machine you own was over; None: it never had one, or has one now."""
+    written = node.annotations.get(OFF_SINCE, "")
+    return datetime.fromisoformat(written) if is_rfc3339(written) else None
 
 
 def exclusive_taint(request: str) -> Taint:
@@ -262,7 +271,7 @@ def _annotation_changes(node: Node, desired: NodeMetadata, *, first: bool) -> di
 
 
 def _our_annotation(name: str) -> bool:
-    return name in (PRICE, MESH_HOSTNAME, MESH_ADDRESS, REMEMBERED, CORDONED) or (
+    return name in (PRICE, MESH_HOSTNAME, MESH_ADDRESS, REMEMBERED, CORDONED, OFF_SINCE) or (
         name.startswith("tgp.io/") and name.endswith(RAW)
     )
 

@@ -34,8 +34,11 @@ def read_node(observation: RequestObservation, attempt: Attempt, seen: NodeInput
         return read
     metadata = desired_metadata(record, attempt, seen.pool)
     if seen.owned:
-        patch = cleanup_patch(node, record.uid_text, metadata)
-        read = replace(read, leftover=node if patch is not None else None, cleanup_patch=patch)
+        patch = cleanup_patch(node, record.uid_text, metadata, observation.now)
+        silent_since = None if node.ready is True else node.ready_since or node.created_at
+        read = replace(
+            read, leftover=node if patch is not None else None, cleanup_patch=patch, silent_since=silent_since
+        )
     if ours is None or metadata is None:
         return read
     return _described(observation, attempt, replace(read, node=ours), metadata)

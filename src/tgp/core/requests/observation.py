@@ -48,6 +48,7 @@ class NodeObservation(msgspec.Struct, frozen=True):
     leftover: Node | None = None  # the Node to delete or clean up once the machine is gone
     cleanup_patch: Mapping[str, Any] | None = None  # of a machine you own: restores its Node
     protection: Protection | None = None  # what asks not to be disrupted; None: nothing
+    silent_since: datetime | None = None  # of a machine you own: since when its Node is not ready; None: it is, or none
 
 
 class StartupTimeouts(msgspec.Struct, frozen=True):

@@ -33,6 +33,7 @@ from tgp.core.requests.chosen_offer import offer_of, untrusted
 from tgp.core.requests.device_plugin import plugin_for
 from tgp.core.requests.node_metadata import future_node, pool_key
 
+TAKES_OVER = "tgp.io/takes-over"  # annotation of a pool's request for a machine you own that was found on
 ALLOW_UNTRUSTED = "tgp.io/allow-untrusted"  # a label of namespaces whose pods may run on marketplace hosts
 CANDIDATES = 40  # checked one by one; if all are unsuitable, more would be, too
 USUAL_LIFE = timedelta(hours=24)
@@ -85,6 +86,15 @@ class SourceObservation(msgspec.Struct, frozen=True):
     listing_problem: str = ""  # why its machines cannot be listed; empty: they were
     distrusted: str = ""  # why its lists are not believed; empty: they are
     machines: Mapping[str, str] | None = None  # you own, by name: why it cannot be used; None: not looked at
+    on: frozenset[str] = frozenset()  # of these, machines whose Node is Ready: they are not switched on
+
+    def machine_problem(self, name: str, *, takes_over: bool = False) -> str:
+        """Why a machine you own cannot be used; empty: it can. One that is on can be taken over, and nothing else."""
+        if self.machines is None:
+            return ""
+        if takes_over != (name in self.on):
+            return f"machine {name} is not on" if takes_over else f"machine {name} is on already: its Node is Ready"
+        return self.machines.get(name, f"the class does not name machine {name}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +140,8 @@ def decide_purchase(inputs: PurchaseInput) -> PurchaseDecision:
         return NoPurchase("SpotNotAllowed", f"spec.spot: class {inputs.class_name} does not allow spot machines")
     if spec.gpu_type is not None and not _models(spec, node_class):
         return NoPurchase("NotInClass", f"spec.gpuType: class {inputs.class_name} does not allow {spec.gpu_type}")
+    if takes_over(inputs.record):
+        return _taken_over(inputs)
     ranking = rank(inputs.book, query_for_request(inputs), inputs.now)
     refused = ""
     for row in ranking.first(CANDIDATES):
@@ -145,6 +157,23 @@ def decide_purchase(inputs: PurchaseInput) -> PurchaseDecision:
             "OffersNotSeen", f"Offers of {', '.join(inputs.unlisted)} are not listed yet; no other offer fits."
         )
     return _nothing_fits(ranking, inputs)
+
+
+def takes_over(record: KubeObject[GPURequest]) -> bool:
+    """Whether a pool wrote it for a machine you own that was found on."""
+    return TAKES_OVER in record.annotations and pool_key(record) is not None
+
+
+def _taken_over(inputs: PurchaseInput) -> PurchaseDecision:
+    """The machine that it names. Others do not serve, and one that is off meanwhile is not switched on."""
+    name = inputs.spec.offer.instance_type if inputs.spec.offer is not None else ""
+    for source in sorted(inputs.sources):
+        state = inputs.book.state(source)
+        for offer in inputs.book.of(source):
+            if offer.boot is BootMode.POWER and offer.sku == name and state is not None and state.seen_at is not None:
+                choice = _consider(inputs, OfferRow(offer, source, state.seen_at))
+                return choice if isinstance(choice, Purchase) else NoPurchase(*choice.split(": ", 1))
+    return NoPurchase("NoOfferFits", f"class {inputs.class_name} does not name machine {name}")
 
 
 def query_for_request(inputs: PurchaseInput) -> OfferQuery:
@@ -263,12 +292,12 @@ def _unavailable(inputs: PurchaseInput, row: OfferRow) -> str:
         source.missing_setting
         or cannot_boot(offer, inputs.node_class, inputs.default_backend)
         or source.key_problem
-        or (_machine_unavailable(source, offer.sku) if offer.boot is BootMode.POWER else source.listing_problem)
+        or (
+            source.machine_problem(offer.sku, takes_over=takes_over(inputs.record))
+            if offer.boot is BootMode.POWER
+            else source.listing_problem
+        )
     )
-
-
-def _machine_unavailable(source: SourceObservation, name: str) -> str:
-    return source.machines.get(name, "class does not name this machine") if source.machines is not None else ""
 
 
 def _shortage(inputs: PurchaseInput, buy: Purchase) -> str:

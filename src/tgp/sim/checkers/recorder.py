@@ -311,7 +311,7 @@ class Recorder(Tap):
             hear(order)
 
     def _machine(self, simulator: Simulator, machine: SimulatedMachine, before: Phase) -> None:
-        if machine.foreign:
+        if machine.foreign or machine.by_hand:
             return
         key = (simulator.provider, machine.id)
         rented = self._all.get(key)

@@ -94,6 +94,7 @@ class WantedMachine:
     user_data: bytes = b""
     detail: tuple[tuple[str, object], ...] = ()
     max_run: timedelta | None = None  # the provider terminates it so long after it started to run
+    by_hand: bool = False  # no client ordered it
 
 
 class Fleet:
@@ -229,6 +230,7 @@ class Fleet:
             detail=dict(wanted.detail),
             max_run=wanted.max_run,
             foreign=foreign,
+            by_hand=wanted.by_hand,
             public_ip=f"203.0.113.{number % 250 + 1}",
             private_ip=f"10.19.{number // 250 % 250}.{number % 250 + 1}",
         )

@@ -36,6 +36,7 @@ class SimulatedMachine:
     detail: dict[str, Any] = field(default_factory=dict)  # what only this provider's wire shows
     max_run: timedelta | None = None
     foreign: bool = False  # another tenant's, in the same account
+    by_hand: bool = False  # you own it, and a person switched it on
     phase: Phase = Phase.STARTING
     why: str = ""  # of the phase, for users
     interrupted: bool = False

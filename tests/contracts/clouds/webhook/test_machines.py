@@ -1,5 +1,7 @@
 """The life of owned machines: what they cost, whether they are on, and for whom."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.contracts.clouds.webhook.bench import (
@@ -12,7 +14,7 @@ from tests.contracts.clouds.webhook.bench import (
     instance,
     said,
 )
-from tgp.core.model.cloud_errors import CannotTell, CloudBusy, KeyRefused, OrderRefused
+from tgp.core.model.cloud_errors import CannotTell, CloudBusy, KeyRefused, OrderRefused, SoldOut
 from tgp.core.model.instance import InstanceState
 from tgp.core.model.offer import BootMode, Stock
 from tgp.core.model.secret import Secret
@@ -306,3 +308,53 @@ async def test_the_account_is_the_same_for_every_secret():
 
 def test_calls_print_nothing_of_their_headers():
     assert "hunter2" not in repr(Call("POST", "/", headers=(("Authorization", "hunter2"),)))
+
+
+# -- taken over: on already, without an order --------------------------------------------------------------------------
+
+FOUND = {
+    "on, for no order": said(state="on", token=""),
+    "on, and it does not tell for whom": said(state="on"),
+    "on, for this order": said(state="on", token=TOKEN),
+}
+NOT_TAKEN = {
+    "off": OFF,
+    "starting": said(state="starting"),
+    "stopping": said(state="stopping"),
+    "a word that is not known": said(state="dancing"),
+    "on for another order": said(state="on", token=OTHER_TOKEN),
+}
+
+
+@pytest.mark.parametrize("status", FOUND.values(), ids=FOUND)
+async def test_a_machine_that_is_on_is_taken_over_without_a_power_call(status: Reply):
+    bench = Bench({"status": status})
+    taken = await bench.cloud(a_machine()).launch(replace(an_order(), takes_over=True))
+
+    assert (taken.token, taken.state) == (TOKEN, InstanceState.RUNNING)
+    assert [call.method for _, call in bench.calls] == ["GET"]
+
+
+@pytest.mark.parametrize("status", NOT_TAKEN.values(), ids=NOT_TAKEN)
+async def test_a_machine_that_is_off_or_on_for_others_is_not_taken_over_and_not_switched_on(status: Reply):
+    bench = Bench({"status": status})
+    with pytest.raises(SoldOut, match="is not taken over"):
+        await bench.cloud(a_machine()).launch(replace(an_order(), takes_over=True))
+
+    assert [call.method for _, call in bench.calls] == ["GET"]
+
+
+async def test_a_machine_whose_status_cannot_be_read_is_not_taken_over_yet():
+    bench = Bench({"status": Reply(200, b"<!doctype html>")})
+    with pytest.raises(CloudBusy, match="is not taken over yet"):
+        await bench.cloud(a_machine()).launch(replace(an_order(), takes_over=True))
+
+    assert [call.method for _, call in bench.calls] == ["GET"]
+
+
+async def test_a_machine_without_a_status_is_taken_over_by_its_node_alone():
+    bench = Bench({})
+    taken = await bench.cloud(a_machine(status_endpoint=None)).launch(replace(an_order(), takes_over=True))
+
+    assert taken.token == TOKEN
+    assert bench.calls == []

@@ -91,6 +91,8 @@ class WebhookCloud:
         machine = self._machines.get(order.offer.sku)
         if machine is None:
             raise OrderRefused(f"webhook has no machine {order.offer.sku!r:.80}: the class does not list it")
+        if order.takes_over:
+            return await self._taken_over(machine, order)
         who = f"webhook machine {machine.name}, scaleUpEndpoint,"
         parts = self._message_parts(machine)
         http, target = await self._open(machine.scale_up_endpoint, who)
@@ -103,6 +105,20 @@ class WebhookCloud:
         until = self._door.clock.boottime() + _boot_time(machine).total_seconds()
         self._begun[machine.name] = Started(order.token, until)
         return made
+
+    async def _taken_over(self, machine: PowerMachine, order: LaunchOrder) -> Instance:
+        """A machine that is on already. No power call is sent, whatever its state is."""
+        seen = Reading(Power.ON, "taken over")
+        if machine.status_endpoint is not None:
+            try:
+                seen = await self._look(machine)
+            except CannotTell as error:
+                raise CloudBusy(f"Machine {machine.name} is not taken over yet: {error}", wire.BUSY_PAUSE) from error
+        if seen.power is not Power.ON or seen.token not in (None, "", order.token):
+            whose = " for another order" if seen.token else ""
+            raise SoldOut(f"Machine {machine.name} is not taken over: it is {seen.power}{whose}")
+        await confirmed(order)
+        return wire.instance_of(machine.name, order.token, seen)
 
     async def _already_on(self, machine: PowerMachine, token: str, who: str, told: Reading | None) -> Instance:
         """409. Ours, if this order was sent before and its answer was lost; else another order's."""

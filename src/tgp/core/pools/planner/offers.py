@@ -110,7 +110,7 @@ def _without_unavailable(pool: PlannedPool, world: PlanInput, rows: Index, codes
     keep: Bools = np.array(verdicts, np.bool_)[spread] if len(distinct) else np.zeros(0, np.bool_)
     for place in np.flatnonzero(power & keep).tolist():
         source = pool.sources.get(book.sources[book.source_of[rows[place]]].source)
-        why = _machine_problem(source, book.offers[rows[place]].sku)
+        why = source.machine_problem(book.offers[rows[place]].sku) if source is not None else ""
         first = first or why
         keep[place] = not why
     codes[rows[~keep]] = REASONS.index(UNAVAILABLE)
@@ -127,12 +127,6 @@ def _unavailable(pool: PlannedPool, world: PlanInput, source: SourceObservation 
         or source.key_problem
         or ("" if owned else source.listing_problem or source.distrusted)
     )
-
-
-def _machine_problem(source: SourceObservation | None, name: str) -> str:
-    if source is None or source.machines is None:
-        return ""
-    return source.machines.get(name, "the class does not name this machine")
 
 
 def _within_requirements(pool: PlannedPool, table: SourceTable) -> Bools:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tgp.core.classes.machines_status import cooling_machines
 from tgp.core.market.ranking_messages import REASONS_SHOWN, machine
 from tgp.core.model.money import about
 from tgp.core.model.resources import CPU, MEMORY, amount_text
@@ -48,6 +49,7 @@ NEARNESS = (
     "LimitReached",
     "OwnPrice",
     "TooSmall",
+    "MachinesCoolingDown",
     "NoOfferFits",
     "ProviderUnavailable",
     "TaintNotTolerated",
@@ -93,6 +95,10 @@ class Explaining:
             return PoolReason(pool.key, "OwnPrice", f"{words}; {self._price_words(row)}")
         if nearest == UNAVAILABLE:
             return PoolReason(pool.key, "ProviderUnavailable", f"{words}; {offers.unavailable}")
+        world = self.sources.world
+        cooling = cooling_machines(pool.node_class, world.book, world.cooldowns, world.now)
+        if cooling:
+            return PoolReason(pool.key, "MachinesCoolingDown", "; ".join((words, *cooling[:REASONS_SHOWN])))
         return PoolReason(pool.key, "NoOfferFits", words)
 
     def verdicts(self, row: DemandRow, offers: PoolOffers) -> Codes:

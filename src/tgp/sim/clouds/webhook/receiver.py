@@ -99,6 +99,21 @@ class WebhookReceiver(Simulator):
             return _said(401, error=str(error))
         return None
 
+    # -- by hand -------------------------------------------------------------------------------------------------------
+
+    def switch_on_by_hand(self, name: str) -> SimulatedMachine:
+        """A person presses the button: the machine is on, and for no order."""
+        tenant = self.fleet.accounts.of(self.key)
+        assert tenant is not None, "the owner has an account"
+        return self.fleet.rent(tenant, WantedMachine(f"{name}@{PLACE}", "", by_hand=True))
+
+    def switch_off_by_hand(self, name: str) -> None:
+        tenant = self.fleet.accounts.of(self.key)
+        assert tenant is not None, "the owner has an account"
+        machine = self._occupant(tenant, name)
+        assert machine is not None, f"{name} is off"
+        self.fleet.end(machine)
+
     # -- buttons -------------------------------------------------------------------------------------------------------
 
     def _switch(self, call: Call, verb: CloudVerb, tenant: Tenant, name: str) -> Reply:

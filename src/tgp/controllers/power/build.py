@@ -1,0 +1,51 @@
+"""Machines you own: taken over where they are found on, kept on where their class says so, named by the environment."""
+
+from tgp.adapters.kube.controller import Controller, WatchSource
+from tgp.controllers.deps import Deps, Stores
+from tgp.controllers.pools.build import Pools
+from tgp.controllers.power.node_groups import KEY, NodeGroupReconciler
+from tgp.controllers.power.reconciler import PowerReconciler
+
+
+def build(deps: Deps, stores: Stores, pools: Pools) -> list[Controller]:
+    reconciler = PowerReconciler(
+        pools.views, observer=pools.observer, planner=pools.planner, memory=pools.memory, clock=deps.clock
+    )
+    controller = Controller(
+        "power",
+        reconciler,
+        sources=(
+            WatchSource(stores.pools),
+            WatchSource(stores.classes, reconciler.of_class),
+            WatchSource(stores.nodes, reconciler.of_node),
+            WatchSource(stores.requests, reconciler.of_request),
+            WatchSource(stores.sources.store, reconciler.of_others),
+            WatchSource(stores.accesses.store, reconciler.of_others),
+        ),
+        also_reads=(stores.pods, stores.namespaces, stores.daemon_sets),
+        workers=1,
+    )
+    groups = deps.settings.node_groups
+    return [controller, _node_groups(deps, stores, pools)] if groups else [controller]
+
+
+def _node_groups(deps: Deps, stores: Stores, pools: Pools) -> Controller:
+    reconciler = NodeGroupReconciler(
+        pools.views,
+        deps.settings.node_groups,
+        deps.settings.namespace,
+        cluster=deps.cluster,
+        journal=deps.journal,
+        clock=deps.clock,
+    )
+    stores.sweeps.send(KEY)
+    return Controller(
+        "node-groups",
+        reconciler,
+        sources=(
+            WatchSource(stores.sweeps.store, lambda _old, new: (KEY,) if new is not None and new.key == KEY else ()),
+            WatchSource(stores.classes, reconciler.of_object),
+            WatchSource(stores.pools, reconciler.of_object),
+        ),
+        workers=1,
+    )

@@ -1,0 +1,122 @@
+"""Machines you own as environment variables or `nodeGroups` of a settings file name them: one class and one pool.
+
+    GPU_NODE_1_NAME=gpu-worker-1
+    GPU_NODE_1_GPU_COUNT=4
+    GPU_NODE_1_SCALE_UP_ENDPOINT=http://power-api/gpu-worker-1/start
+    GPU_NODE_1_SCALE_DOWN_ENDPOINT=http://power-api/gpu-worker-1/stop
+
+Any prefix will do. A prefix is one of ours if it has an endpoint, or a name and a count.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from tgp.api import cel
+from tgp.api.pattern import matches
+from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL
+from tgp.core.classes.power_hosts import HostRefused, HostRules, read
+
+POWER_NODES = "power-nodes"  # the class, and the pool in the operator's namespace
+KEPT_IN_STEP = "tgp.io/node-groups"  # annotation of both; without it they are a person's, and are left alone
+NAME, GPU_COUNT, UP, DOWN = "_NAME", "_GPU_COUNT", "_SCALE_UP_ENDPOINT", "_SCALE_DOWN_ENDPOINT"
+PARTS = {NAME: "name", GPU_COUNT: "gpuCount", UP: "scaleUpEndpoint", DOWN: "scaleDownEndpoint"}
+MOST_GPUS = 1024
+MOST_GROUPS = 256
+LONGEST_NAME = 63
+
+
+class BadNodeGroup(ValueError):
+    """The text names the variable or the field, and what would be right."""
+
+
+class NodeGroup(msgspec.Struct, frozen=True, rename="camel"):
+    """One machine."""
+
+    name: str
+    gpu_count: int
+    scale_up_endpoint: str
+    scale_down_endpoint: str
+
+
+def of_environment(environ: Mapping[str, str], hosts: HostRules) -> tuple[NodeGroup, ...]:
+    """In the order of their names. Raises BadNodeGroup."""
+    found: dict[str, tuple[str, NodeGroup]] = {}
+    for prefix in sorted(_prefixes(environ)):
+        missing = [f"{prefix}{part}" for part in PARTS if not environ.get(f"{prefix}{part}")]
+        if missing:
+            raise BadNodeGroup(f"{prefix}: a machine needs all four variables; missing: {', '.join(missing)}")
+        said = {part: (f"{prefix}{part}", environ[f"{prefix}{part}"]) for part in PARTS}
+        group = _group(said, hosts)
+        if group.name in found:
+            raise BadNodeGroup(
+                f"{prefix}{NAME}: {found[group.name][0]}{NAME} names {group.name}, too; a machine has one prefix"
+            )
+        found[group.name] = (prefix, group)
+    return tuple(group for _, (_, group) in sorted(found.items()))
+
+
+def of_file(rows: object, where: str, hosts: HostRules) -> tuple[NodeGroup, ...]:
+    """`nodeGroups` of a settings file. `where`: how messages call it. Raises BadNodeGroup."""
+    if not isinstance(rows, list) or len(rows) > MOST_GROUPS:
+        raise BadNodeGroup(f"{where}: not a list of up to {MOST_GROUPS} machines")
+    found: dict[str, NodeGroup] = {}
+    for number, row in enumerate(rows):
+        at = f"{where}[{number}]"
+        if not isinstance(row, Mapping):
+            raise BadNodeGroup(f"{at}: not a mapping with {', '.join(PARTS.values())}")
+        unknown = sorted(str(key) for key in row if key not in PARTS.values())
+        missing = [field for field in PARTS.values() if row.get(field) in (None, "")]
+        if unknown or missing:
+            what = f"unknown: {', '.join(unknown)}" if unknown else f"missing: {', '.join(missing)}"
+            raise BadNodeGroup(f"{at}: a machine has {', '.join(PARTS.values())}; {what}")
+        group = _group({part: (f"{at}.{field}", str(row[field])) for part, field in PARTS.items()}, hosts)
+        if group.name in found:
+            raise BadNodeGroup(f"{at}.name: {group.name} is named twice")
+        found[group.name] = group
+    return tuple(group for _, group in sorted(found.items()))
+
+
+def manifests_of(groups: Iterable[NodeGroup], namespace: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The class and the pool."""
+    machines = [msgspec.to_builtins(group) for group in groups]
+    meta = {"name": POWER_NODES, "annotations": {KEPT_IN_STEP: "true"}}
+    node_class = {
+        "apiVersion": GPU_NODE_CLASS.api_version,
+        "kind": GPU_NODE_CLASS.kind,
+        "metadata": meta,
+        "spec": {
+            "networking": {"backend": "none"},  # they are Nodes already
+            "providers": [{"name": "webhook", "settings": {"machines": machines}}],
+        },
+    }
+    pool = {
+        "apiVersion": GPU_NODE_POOL.api_version,
+        "kind": GPU_NODE_POOL.kind,
+        "metadata": {**meta, "namespace": namespace},
+        "spec": {"nodeClassRef": {"name": POWER_NODES}},
+    }
+    return node_class, pool
+
+
+def _prefixes(environ: Mapping[str, str]) -> set[str]:
+    by_part = {part: {name.removesuffix(part) for name in environ if name.endswith(part)} for part in PARTS}
+    return {prefix for prefix in by_part[UP] | by_part[DOWN] | (by_part[NAME] & by_part[GPU_COUNT]) if prefix}
+
+
+def _group(said: Mapping[str, tuple[str, str]], hosts: HostRules) -> NodeGroup:
+    """`said`: by part, where it was said and what."""
+    where, name = said[NAME]
+    if len(name) > LONGEST_NAME or not matches(name, cel.DNS_SUBDOMAIN_PATTERN):
+        raise BadNodeGroup(f"{where}: {name[:80]!r} is not the name of a Node")
+    where, count = said[GPU_COUNT]
+    if not (count.isascii() and count.isdigit() and 1 <= int(count[:9]) <= MOST_GPUS and len(count) <= 4):
+        raise BadNodeGroup(f"{where}: {count[:80]!r} is not a number of GPUs between 1 and {MOST_GPUS}")
+    for part in (UP, DOWN):
+        where, url = said[part]
+        try:
+            read(url, hosts)
+        except HostRefused as error:
+            raise BadNodeGroup(f"{where}: {error}") from error
+    return NodeGroup(name, int(count), said[UP][1], said[DOWN][1])

@@ -1,0 +1,89 @@
+"""Short histories of machines you own: what must not be switched, and when."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+from tests.sim.lifecycle.a_world import sim_env
+from tests.sim.test_power_faults import says
+from tests.sim.test_power_pools import (
+    asks,
+    begin_owned,
+    is_on,
+    receiver,
+    restart,
+    switched_off,
+    switched_on,
+)
+from tests.sim.with_pools import requests, runs
+from tgp.api.resource import POD
+from tgp.sim.clouds.cloud_faults import CloudFault
+from tgp.sim.node_bootstrap import KubeletTimes
+
+SLOW = KubeletTimes(registers=(500.0, 520.0))
+
+
+def idle_box_with_a_guest(seed: str) -> None:
+    """A pod without GPUs is on the box when that goes off."""
+    with sim_env(seed, "webhook") as env:
+        begin_owned(env)
+        asks(env, run_for="2m")
+        env.until(runs(env), minutes=15)
+        asks(env, "guest", gpus=0, run_for="10h", nodeName="cellar-1", terminationGracePeriodSeconds=60)
+        env.until(runs(env, "guest"), minutes=5)
+        env.until(lambda: switched_off(env) > 0, minutes=60, step=1.0)
+        guest = env.world.api.local_api.get(POD, "default", "guest")
+        gone = guest is None or guest["status"]["phase"] != "Running"
+        assert gone, "a box was switched off with a pod on it"
+
+
+def said_to_be_off_while_it_boots(seed: str) -> None:
+    """A status that is a ping, a slow start, and an operator that begins anew."""
+    with sim_env(seed, "webhook", kubelets=SLOW) as env:
+        begin_owned(env, bootTimeout="20m")
+        up = runs(env)
+        says(env, lambda _phase: "on" if up() else "off")
+        asks(env, run_for="1h")
+        env.until(lambda: is_on(env), minutes=15)
+        restart(env)
+        env.until(lambda: up() or switched_off(env) > 0, minutes=30)
+        assert not switched_off(env), "a box was switched off while it booted"
+
+
+def silent_power_api(seed: str) -> None:
+    """No status can be read, and a pod waits."""
+    with sim_env(seed, "webhook") as env:
+        begin_owned(env)
+        env.simulator.faults.chances[CloudFault.ERROR] = 1.0
+        env.world.run(minutes=10)
+        asks(env)
+        env.world.run(hours=1)
+        assert not switched_on(env), "a box was switched on although its state is unknown"
+
+
+def found_on(seed: str) -> None:
+    with sim_env(seed, "webhook") as env:
+        begin_owned(env)
+        receiver(env).switch_on_by_hand("cellar-1")
+        env.until(lambda: bool(requests(env)), minutes=15)
+        env.world.run(minutes=3)
+        assert not switched_on(env), "a box that was on already was switched on"
+
+
+def wanted_again_at_once(seed: str) -> None:
+    with sim_env(seed, "webhook") as env:
+        begin_owned(env, minOffTime="30m", pool={"disruption": {"consolidateAfter": "1m"}})
+        asks(env, run_for="1m")
+        env.until(lambda: switched_off(env) > 0 and not is_on(env), minutes=60)
+        since = env.world.clock.now()
+        asks(env, "next", run_for="1m")
+        env.until(lambda: is_on(env), minutes=60)
+        assert env.world.clock.now() - since > timedelta(minutes=28), "a box was switched on within its minOffTime"
+
+
+POWER: tuple[Callable[[str], None], ...] = (
+    idle_box_with_a_guest,
+    said_to_be_off_while_it_boots,
+    silent_power_api,
+    found_on,
+    wanted_again_at_once,
+)

@@ -1,0 +1,195 @@
+"""Power APIs that fail, lie or are silent, and machines that do not wake: nothing is switched on missing data."""
+
+from datetime import timedelta
+from types import MethodType
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.sim.lifecycle.a_world import SimEnv, sim_env
+from tests.sim.test_power_pools import (
+    asks,
+    begin_owned,
+    is_on,
+    receiver,
+    restart,
+    switched_off,
+    switched_on,
+)
+from tests.sim.with_pools import events_of, pod_of, requests, runs
+from tgp.api.resource import GPU_NODE_CLASS
+from tgp.ports.http import Reply
+from tgp.sim.clouds.accounts import Tenant
+from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
+from tgp.sim.clouds.machine import Phase
+from tgp.sim.node_bootstrap import NodeFault
+from tgp.sim.world import KUBERNETES
+
+
+def says(env: SimEnv, status: Any) -> None:
+    """Every status call is answered with this; a function of the machine's true phase gives its state."""
+
+    def answer(self: Any, tenant: Tenant, name: str) -> Reply:
+        machine = self._occupant(tenant, name)
+        state = status(machine.phase if machine is not None else Phase.GONE)
+        return Reply(200, msgspec.json.encode({"state": state}), (("Content-Type", "application/json"),))
+
+    receiver(env)._status = MethodType(answer, receiver(env))
+
+
+def a_ping(phase: Phase) -> str:
+    return "on" if phase is Phase.RUNNING else "off"
+
+
+def on_now(env: SimEnv) -> list[str]:
+    return sorted(one.product.sku for one in env.living())
+
+
+# -- missing data ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fault", [CloudFault.ERROR, CloudFault.HANG_UP, CloudFault.HTML, CloudFault.GARBAGE])
+def test_a_box_whose_power_api_is_silent_is_not_switched_on(fault):
+    with sim_env("silent", "webhook") as env:
+        begin_owned(env)
+        env.simulator.faults.chances[fault] = 1.0
+        env.world.run(minutes=10)
+        asks(env)
+        env.world.run(hours=2)
+        assert switched_on(env) == 0
+
+        env.simulator.faults.calm()
+        env.until(runs(env), minutes=30)
+        assert switched_on(env) == 1
+
+
+def test_a_power_api_that_is_silent_for_a_day_takes_no_pod_its_box():
+    with sim_env("silent-day", "webhook") as env:
+        begin_owned(env)
+        asks(env, run_for="40h")
+        env.until(runs(env), minutes=30)
+        env.simulator.faults.chances[CloudFault.ERROR] = 1.0
+        env.world.run(hours=24)
+
+        assert switched_off(env) == 0
+        assert pod_of(env)["status"]["phase"] == "Running"
+
+
+def test_a_status_that_says_off_while_the_node_is_ready_switches_nothing():
+    with sim_env("lies", "webhook") as env:
+        begin_owned(env)
+        asks(env, run_for="10h")
+        env.until(runs(env), minutes=30)
+        says(env, lambda _phase: "off")
+        env.world.run(hours=2)
+
+        assert (switched_on(env), switched_off(env)) == (1, 0)
+        assert pod_of(env)["status"]["phase"] == "Running"
+
+
+def test_a_box_that_is_said_to_be_off_and_has_a_ready_node_is_not_taken_over():
+    with sim_env("says-off", "webhook") as env:
+        begin_owned(env)
+        says(env, lambda _phase: "off")
+        receiver(env).switch_on_by_hand("cellar-1")
+        env.world.run(hours=1)
+
+        assert requests(env) == []
+        assert (switched_on(env), switched_off(env)) == (0, 0)
+
+
+def test_a_silent_api_server_switches_nothing():
+    with sim_env("no-server", "webhook") as env:
+        begin_owned(env)
+        asks(env, run_for="3h")
+        env.until(runs(env), minutes=30)
+        calls = switched_on(env), switched_off(env)
+        env.world.network.partition("operator-0", KUBERNETES)
+        asks(env, "another", gpus=2)
+        env.world.run(hours=4)
+
+        assert (switched_on(env), switched_off(env)) == calls
+
+
+# -- waking ------------------------------------------------------------------------------------------------------------
+
+
+def test_an_off_while_booting_means_starting_over_a_restart():
+    """A status that is only a ping says off until the system is up."""
+    with sim_env("ping", "webhook") as env:
+        begin_owned(env, [3])  # boots in four minutes
+        says(env, a_ping)
+        asks(env)
+        env.until(lambda: is_on(env), minutes=15)
+        env.world.run(seconds=20)
+        restart(env)
+        env.until(runs(env), minutes=15)
+
+        assert (switched_on(env), switched_off(env)) == (1, 0)
+
+
+def test_a_box_that_does_not_wake_is_switched_off_and_the_next_best_serves():
+    with sim_env("asleep", "webhook") as env:
+        begin_owned(env, [0, 4], bootTimeout="5m")  # the same build twice
+        env.node_bootstrap.node_faults.named["cellar-1"] = [NodeFault.NEVER_REGISTERS] * 5
+        asks(env, run_for="30m")
+        env.until(lambda: on_now(env) == ["cellar-1"], minutes=15)
+        since = env.world.clock.now()
+        env.until(lambda: "cellar-1" not in on_now(env), minutes=15)
+        assert timedelta(minutes=4) < env.world.clock.now() - since < timedelta(minutes=9)
+        env.until(runs(env), minutes=15)
+
+        assert pod_of(env)["spec"]["nodeName"] == "cellar-5"
+
+
+def test_boxes_that_do_not_wake_cool_down_one_by_one():
+    """Two of them are no reason to leave the third alone."""
+    with sim_env("two-asleep", "webhook") as env:
+        begin_owned(env, [0, 4, 8], bootTimeout="5m")
+        for name in ("cellar-1", "cellar-5"):
+            env.node_bootstrap.node_faults.named[name] = [NodeFault.NEVER_REGISTERS] * 5
+        asks(env, run_for="30m")
+        env.until(runs(env), minutes=45)
+
+        assert pod_of(env)["spec"]["nodeName"] == "cellar-9"
+
+
+def test_a_box_that_does_not_wake_is_named_on_the_class_and_the_pod():
+    with sim_env("told", "webhook") as env:
+        begin_owned(env, bootTimeout="5m")
+        env.node_bootstrap.node_faults.named["cellar-1"] = [NodeFault.NEVER_REGISTERS] * 9
+        asks(env, run_for="30m")
+        env.until(lambda: switched_on(env) == 1 and not is_on(env), minutes=30)
+        env.world.run(minutes=2)
+        node_class = env.world.api.local_api.get(GPU_NODE_CLASS, "", "rented")
+        said = {row["type"]: row for row in node_class["status"]["conditions"]}
+
+        assert said["MachinesCoolingDown"]["status"] == "True"
+        assert "cellar-1" in said["MachinesCoolingDown"]["message"]
+        assert "next try at" in said["MachinesCoolingDown"]["message"]
+        assert any("cellar-1 failed at" in message for _, message in events_of(env))
+        env.world.run(hours=3)
+        assert 3 <= switched_on(env) <= 7  # 5, 10, 20, 40, 80 minutes apart
+
+
+@pytest.mark.parametrize("fault", [CloudFault.BROKE, CloudFault.BUSY])
+def test_a_receiver_that_says_later_is_asked_later(fault):
+    """402: no power is left; 429: not so fast."""
+    with sim_env("later", "webhook") as env:
+        begin_owned(env)
+        env.simulator.faults.aim(fault, CloudVerb.LAUNCH, times=2)
+        asks(env)
+        env.until(runs(env), minutes=60)
+
+        assert pod_of(env)["spec"]["nodeName"] == "cellar-1"
+
+
+def test_an_answer_of_500_after_switching_on_switches_nothing_twice():
+    with sim_env("after", "webhook") as env:
+        begin_owned(env)
+        env.simulator.faults.aim(CloudFault.ERROR_AFTER, CloudVerb.LAUNCH)
+        asks(env)
+        env.until(runs(env), minutes=30)
+
+        assert switched_on(env) == 1

@@ -1,0 +1,167 @@
+"""Pools that use machines you own: switched on for pods, drained and switched off when idle, never on missing data."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from tests.sim.an_operator import a_class
+from tests.sim.lifecycle.a_world import POWER, SimEnv, sim_env
+from tests.sim.with_pools import asks as asks_for_any
+from tests.sim.with_pools import begin, events_of, requests, runs
+from tgp.api.resource import NODE
+from tgp.sim.clouds.cloud_faults import CloudVerb
+from tgp.sim.clouds.webhook import WebhookReceiver, settings_at
+from tgp.sim.clouds.webhook.machines import build_of, name_of
+
+SOON_IDLE = {"consolidateAfter": "5m"}
+
+
+def owned(numbers: Sequence[int] = (0,), **more: Any) -> dict[str, Any]:
+    """Settings of a class with these machines; `more` is added to each of them."""
+    found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(settings_at(POWER, numbers)))
+    found["machines"] = [{**machine, **more} for machine in found["machines"]]
+    return found
+
+
+def begin_owned(env: SimEnv, numbers: Sequence[int] = (0,), *, pool: dict[str, Any] | None = None, **more: Any) -> None:
+    """A class with these machines, whose Nodes exist and are not ready; a pool; and an operator."""
+    for number in numbers:
+        a_node(env, number)
+    a_class(env.world, "rented", providers=[{"name": "webhook", "settings": owned(numbers, **more)}])
+    begin(env, of_class=False, **{"disruption": SOON_IDLE, **(pool or {})})
+
+
+def asks(env: SimEnv, name: str = "train", **spec: Any) -> None:
+    """A pod that tolerates nothing: machines you own have no taint."""
+    asks_for_any(env, name, tolerations=[], **spec)
+
+
+def a_node(env: SimEnv, number: int, *, ready: str = "Unknown") -> None:
+    """As its kubelet left it when the machine was switched off."""
+    build = build_of(number)
+    has = {"cpu": str(build.vcpus), "memory": f"{build.memory_gib}Gi", "pods": "110"}
+    status = {"allocatable": has, "capacity": has, "conditions": [{"type": "Ready", "status": ready}]}
+    env.world.api.local_api.create(NODE, {"metadata": {"name": name_of(number)}, "status": status})
+
+
+def switched_on(env: SimEnv) -> int:
+    """Calls that switch a machine on, so far."""
+    return env.simulator.calls[CloudVerb.LAUNCH]
+
+
+def switched_off(env: SimEnv) -> int:
+    return env.simulator.calls[CloudVerb.TERMINATE]
+
+
+def is_on(env: SimEnv) -> bool:
+    return bool(env.living())
+
+
+def receiver(env: SimEnv) -> WebhookReceiver:
+    assert isinstance(env.simulator, WebhookReceiver)
+    return env.simulator
+
+
+def restart(env: SimEnv) -> None:
+    env.world.processes["operator-0"].crash(restart_after=5)
+
+
+# -- on for pods, off when idle ----------------------------------------------------------------------------------------
+
+
+def test_a_pod_that_waits_wakes_the_box_and_the_idle_box_goes_off():
+    with sim_env("wake", "webhook") as env:
+        begin_owned(env)
+        asks(env, run_for="20m")
+        env.until(runs(env), minutes=15)
+        assert [one.product.sku for one in env.living()] == ["cellar-1"]
+        env.until(lambda: not is_on(env), minutes=60)
+        env.world.run(minutes=5)
+
+        assert requests(env) == []
+        assert switched_on(env) == 1
+        assert env.node("cellar-1") is not None
+
+
+def test_a_box_stays_on_for_its_min_on_time_over_a_restart():
+    with sim_env("min-on", "webhook") as env:
+        begin_owned(env, minOnTime="1h", pool={"disruption": {"consolidateAfter": "1m"}})
+        asks(env, run_for="1m")
+        env.until(runs(env), minutes=15)
+        since = env.world.clock.now()
+        env.world.run(minutes=20)
+        restart(env)
+        env.until(lambda: not is_on(env), minutes=90)
+
+        assert env.world.clock.now() - since > timedelta(minutes=55)
+
+
+def test_a_box_stays_off_for_its_min_off_time_over_a_restart():
+    with sim_env("min-off", "webhook") as env:
+        begin_owned(env, minOffTime="40m", pool={"disruption": {"consolidateAfter": "1m"}})
+        asks(env, run_for="1m")
+        env.until(lambda: switched_off(env) > 0 and not is_on(env), minutes=60)
+        since = env.world.clock.now()
+        asks(env, "next", run_for="1m")
+        env.world.run(minutes=10)
+        restart(env)
+        env.until(lambda: is_on(env), minutes=60)
+
+        assert env.world.clock.now() - since > timedelta(minutes=38)
+        assert any("minOffTime" in message for _, message in events_of(env, "next"))
+        env.until(runs(env, "next"), minutes=15)
+
+
+# -- kept on -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_box_is_on_while_its_window_is_open_and_idles_afterwards():
+    with sim_env("keep-on", "webhook") as env:
+        now = env.world.clock.now()
+        begins, ends = now + timedelta(minutes=30), now + timedelta(minutes=90)
+        window = {"schedule": f"{begins.minute} {begins.hour} * * *", "duration": "1h"}
+        begin_owned(env, keepOn=window)
+        env.world.run(minutes=20)
+        assert not is_on(env)
+        env.until(lambda: is_on(env), minutes=15)
+        assert env.world.clock.now() >= begins - timedelta(minutes=1)
+        env.world.run(minutes=20)
+        restart(env)
+        while env.world.clock.now() < ends - timedelta(minutes=1):
+            assert is_on(env)
+            env.world.run(minutes=1)
+        env.until(lambda: not is_on(env), minutes=20)
+        env.world.run(minutes=30)
+
+        assert switched_on(env) == 1
+        assert requests(env) == []
+
+
+# -- found on, found off -----------------------------------------------------------------------------------------------
+
+
+def test_a_box_that_is_found_on_is_taken_over_without_a_call_and_goes_off_when_idle():
+    with sim_env("found-on", "webhook") as env:
+        begin_owned(env)
+        receiver(env).switch_on_by_hand("cellar-1")
+        env.until(lambda: bool(requests(env)), minutes=15)
+        env.until(lambda: not is_on(env), minutes=60)
+        env.world.run(minutes=5)
+
+        assert switched_on(env) == 0
+        assert requests(env) == []
+        assert env.node("cellar-1") is not None
+
+
+def test_a_box_that_is_switched_off_by_hand_is_lost_and_its_node_stays():
+    with sim_env("by-hand", "webhook") as env:
+        begin_owned(env)
+        asks(env, run_for="5h")
+        env.until(runs(env), minutes=15)
+        receiver(env).switch_off_by_hand("cellar-1")
+        env.until(lambda: [row["status"]["phase"] for row in requests(env)] == ["Failed"], minutes=60)
+
+        assert env.node("cellar-1") is not None
+        assert switched_on(env) == 1
