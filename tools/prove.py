@@ -51,6 +51,7 @@ PROOFS = (
             "tests/sim/test_legacy_budgets.py",
             "tests/sim/test_pools.py",
             "tests/sim/test_runaway.py",
+            "tests/sim/test_gangs.py",
         ),
     ),
     Proof("day", "a day of the embedded world", ("tests/cli/test_embedded_world.py",)),

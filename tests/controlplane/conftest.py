@@ -1,13 +1,37 @@
-"""What tests on the real control plane share: looking at processes, and waiting with a bound."""
+"""What tests on the real control plane share: the plane, providers on sockets, waiting with a bound."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.controlplane.node_registrar import NodeRegistrar
+from tests.controlplane.simulators import Simulators
+from tools.controlplane.fixtures import a_control_plane
+from tools.controlplane.plane import EVERYTHING, ControlPlane
+
 WAIT_BOUND_S = 120
 POLL_S = 0.05
+
+
+@pytest.fixture(scope="module")
+def plane(pytestconfig) -> Iterator[ControlPlane]:
+    """Of the file alone; one that needs another defines its own."""
+    with a_control_plane(pytestconfig, EVERYTHING) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def simulators() -> Iterator[Simulators]:
+    with Simulators() as open_now:
+        yield open_now
+
+
+@pytest.fixture(scope="module")
+def registrar(simulators, plane) -> Iterator[NodeRegistrar]:
+    with NodeRegistrar(simulators, plane.admin) as tended:
+        yield tended
 
 
 @pytest.fixture(scope="session")

@@ -37,9 +37,8 @@ from tgp.core.model.token import plain_uid
 from tgp.core.requests.purchase import ALLOW_UNTRUSTED
 from tgp.ports.http import Call, Reply
 from tools.controlplane.client import AdminClient, Refused
-from tools.controlplane.fixtures import a_control_plane
 from tools.controlplane.kubectl import Kubectl
-from tools.controlplane.plane import EVERYTHING, ControlPlane
+from tools.controlplane.plane import ControlPlane
 
 FORGERIES = amount(24, 500, "TGP_FORGERIES")
 HOME = "hostile"
@@ -70,12 +69,6 @@ class Listener:
     async def _answer(self, call: Call) -> Reply:
         self.heard.append(f"{call.method} {call.path}")
         return Reply(200, b"[]")
-
-
-@pytest.fixture(scope="module")
-def plane(pytestconfig) -> Iterator[ControlPlane]:
-    with a_control_plane(pytestconfig, EVERYTHING) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

@@ -19,10 +19,7 @@ from tests.controlplane.test_lifecycle import (
     admin,
     condition,
     ever_made,
-    node_bootstrap,
-    plane,
     seen,
-    simulators,
     status_of,
     uid_of,
 )
@@ -31,7 +28,7 @@ from tgp.sim.clouds.fleet import Lie
 from tgp.sim.clouds.machine import Phase
 from tools.controlplane.plane import ControlPlane
 
-__all__ = ("admin", "node_bootstrap", "plane", "simulators")  # fixtures
+__all__ = ("admin",)  # a fixture
 NAMES = ("lied-to-1", "lied-to-2", "lied-to-3")
 DENIED_LOOKS = 12  # past the listing lag several times over; two were once enough to replace everything
 LOOK_S = 180.0  # the longest that is waited for a look

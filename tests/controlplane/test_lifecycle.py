@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from tests.controlplane.node_registrar import GPU, NodeRegistrar
+from tests.controlplane.node_registrar import GPU
 from tests.controlplane.providers import PROVIDERS, entries
 from tests.controlplane.replicas import LAST_RESORT, LEASE_LOST, Replicas
 from tests.controlplane.simulators import Simulators
@@ -29,9 +29,8 @@ from tgp.core.requests.purchase import ALLOW_UNTRUSTED
 from tgp.sim.clouds.cloud_faults import CloudVerb
 from tgp.sim.clouds.machine import SimulatedMachine
 from tools.controlplane.client import Refused
-from tools.controlplane.fixtures import a_control_plane
 from tools.controlplane.kubectl import Kubectl
-from tools.controlplane.plane import EVERYTHING, ControlPlane
+from tools.controlplane.plane import ControlPlane
 
 ROOT = Path(__file__).parents[2]
 SEED_CLASS = ROOT / "deploy" / "examples" / "seeds" / "readme-gpunodeclass.yaml"
@@ -50,31 +49,10 @@ ANY_TAINT = [{"operator": "Exists"}]
 
 
 @pytest.fixture(scope="module")
-def plane(pytestconfig) -> Iterator[ControlPlane]:
-    with a_control_plane(pytestconfig, EVERYTHING) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def simulators() -> Iterator[Simulators]:
-    with Simulators() as open_now:
-        yield open_now
-
-
-@pytest.fixture(scope="module")
-def node_bootstrap(simulators, plane) -> Iterator[NodeRegistrar]:
-    with NodeRegistrar(simulators, plane.admin) as tended:
-        yield tended
-
-
-@pytest.fixture(scope="module")
-def admin(plane, kubectl_program, simulators, node_bootstrap) -> Kubectl:
+def admin(plane, kubectl_program, simulators, registrar) -> Kubectl:
     """A cluster with our kinds, our rights, a device plugin, keys, and one class that buys anywhere."""
-    return furnished(Kubectl(kubectl_program, plane.kubeconfig, plane.directory), simulators)
-
-
-def furnished(run: Kubectl, simulators: Simulators) -> Kubectl:
-    installed(run, simulators).apply(a_class(simulators))
+    run = installed(Kubectl(kubectl_program, plane.kubeconfig, plane.directory), simulators)
+    run.apply(a_class(simulators))
     run("label", "namespace", "default", f"{ALLOW_UNTRUSTED}=true")
     return run
 

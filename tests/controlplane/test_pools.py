@@ -13,16 +13,15 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from tests.controlplane.node_registrar import GPU, NodeRegistrar
+from tests.controlplane.node_registrar import GPU
 from tests.controlplane.replica import SHORT
 from tests.controlplane.replicas import Replicas
 from tests.controlplane.simulators import Simulators
 from tests.controlplane.test_lifecycle import condition, installed, seen
 from tgp.core.model.offer import CONTAINER_ONLY
 from tgp.sim.clouds.machine import Phase, SimulatedMachine
-from tools.controlplane.fixtures import a_control_plane
 from tools.controlplane.kubectl import Kubectl
-from tools.controlplane.plane import EVERYTHING, ControlPlane
+from tools.controlplane.plane import ControlPlane
 
 ROOT = Path(__file__).parents[2]
 SEEDS = ROOT / "deploy" / "examples" / "seeds"
@@ -41,24 +40,6 @@ SMALL, LARGE = "RTX4090", "A100-80GB-SXM"  # 24 GB and 80 GB
 RUN = "example.com/run"  # the label that keeps the machines of the two runs apart
 WRITERS = 4
 OPERATOR = "system:serviceaccount:tgp-system:tgp-operator"
-
-
-@pytest.fixture(scope="module")
-def plane(pytestconfig) -> Iterator[ControlPlane]:
-    with a_control_plane(pytestconfig, EVERYTHING) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def simulators() -> Iterator[Simulators]:
-    with Simulators() as open_now:
-        yield open_now
-
-
-@pytest.fixture(scope="module")
-def registrar(simulators, plane) -> Iterator[NodeRegistrar]:
-    with NodeRegistrar(simulators, plane.admin) as tended:
-        yield tended
 
 
 @pytest.fixture(scope="module")

@@ -8,44 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from tests.controlplane.node_registrar import NodeRegistrar
 from tests.controlplane.replica import SHORT
 from tests.controlplane.replicas import Replicas
-from tests.controlplane.simulators import Simulators
 from tests.controlplane.test_lifecycle import (
     a_request,
+    admin,
     ever_made,
-    furnished,
     request_path,
     seen,
     status_of,
     uid_of,
 )
 from tgp.sim.clouds.cloud_faults import CloudVerb
-from tools.controlplane.fixtures import a_control_plane
-from tools.controlplane.kubectl import Kubectl
-from tools.controlplane.plane import EVERYTHING, ControlPlane
 
+__all__ = ("admin",)  # a fixture
 LONG_LEASE = ("--lease-duration=180s", "--renew-deadline=150s", "--retry-period=1s")  # it leads on through the restore
 ORPHANS_GONE_S = 300.0
-
-
-@pytest.fixture(scope="module")
-def plane(pytestconfig) -> Iterator[ControlPlane]:
-    with a_control_plane(pytestconfig, EVERYTHING) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def simulators() -> Iterator[Simulators]:
-    with Simulators() as open_now:
-        yield open_now
-
-
-@pytest.fixture(scope="module")
-def admin(plane, kubectl_program, simulators) -> Iterator[Kubectl]:
-    with NodeRegistrar(simulators, plane.admin):
-        yield furnished(Kubectl(kubectl_program, plane.kubeconfig, plane.directory), simulators)
 
 
 @pytest.fixture

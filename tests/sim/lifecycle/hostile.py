@@ -50,9 +50,9 @@ class Hostile:
         world.run(minutes=2)
         for name in VICTIMS:
             env.wants(name, nodeClassRef={"name": "rented"}, idleTimeout="Never", maxLifetime="Never")
+        env.until(lambda: all(env.phase(name) == "Ready" for name in VICTIMS), minutes=30)  # before stock runs out
         for name in OWN:
             env.wants(name, HOME, nodeClassRef={"name": "rented"}, idleTimeout="Never", maxLifetime="Never")
-        env.until(lambda: all(env.phase(name) == "Ready" for name in VICTIMS), minutes=30)
         self.machines = {machine.name: machine.id for machine in self._others()}
         self.nodes = {name: env.node(name) for name in env.nodes() if name.startswith(VICTIMS)}
 

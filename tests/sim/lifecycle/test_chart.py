@@ -11,7 +11,7 @@ from tgp.sim.node_bootstrap import NodeFault
 OUTSIDE = "[*]"  # before it was written, and after it is gone
 RARE = {
     ("Pending", "Finished"),  # a machine lost in its last minutes, and nothing to replace it: told in tests/core
-    ("Pending", "Booting"),  # a wiped status whose machine is adopted again: told in tests/sim/mutants/histories.py
+    ("Pending", "Booting"),  # a wiped status whose machine is adopted again: told in lost_state_histories.py
 }
 AT_ANY_TIME = {(phase, OUTSIDE) for phase in ("Pending", "Terminating")}  # deleted by its owner
 

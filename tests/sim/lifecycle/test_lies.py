@@ -8,7 +8,7 @@ import pytest
 from tests.sim.an_operator import NAMESPACE_NAME
 from tests.sim.lifecycle.a_world import SimEnv, a_hand, sim_env, write
 from tests.sim.lifecycle.reference import QUICK
-from tests.sim.mutants.histories import wipe
+from tests.sim.mutants.a_history import wipe
 from tests.sim.mutants.lying_histories import FULL, begin
 from tgp.api.resource import NAMESPACE, NODE
 from tgp.api.values import rfc3339

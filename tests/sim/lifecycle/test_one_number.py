@@ -4,7 +4,7 @@ import msgspec
 
 from tests.sim.lifecycle.a_world import sim_env
 from tests.sim.lifecycle.reference import QUICK
-from tests.sim.mutants.histories import begin, is_ready
+from tests.sim.mutants.a_history import begin, is_ready
 from tgp.adapters.telemetry.requests import RequestCollector
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import GPURequest
