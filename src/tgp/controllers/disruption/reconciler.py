@@ -5,13 +5,13 @@ is deleted pods are listed once more, and everything is decided again.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Any, assert_never
 
 from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
-from tgp.api.resource import GPU_REQUEST, NODE, POD
+from tgp.api.resource import GPU_REQUEST, NODE
 from tgp.controllers.disruption.observe import DisruptionObserver, PlannedLook
 from tgp.controllers.pools.indexes import BY_CLASS
 from tgp.controllers.pools.planner import PoolPlanner
@@ -46,7 +46,6 @@ from tgp.core.disruption.moves import (
 )
 from tgp.core.model.conditions import ConditionUpdate, condition_in
 from tgp.core.model.facts import (
-    AnnotationIgnored,
     DisruptionCounted,
     DisruptionNoted,
     FactSubject,
@@ -62,7 +61,6 @@ from tgp.core.model.taints import Taint
 from tgp.core.pools.orders import MOVE, REPLACES, AnchoredOrder, anchor_of, slot_number
 from tgp.core.requests.drain import DISRUPTED, written
 from tgp.core.requests.node_metadata import pool_key
-from tgp.core.requests.protection import unreadable
 from tgp.ports.clock import Clock
 from tgp.ports.cluster import Cluster, ClusterBusy, Conflict, NotFound
 from tgp.ports.journal import Journal
@@ -73,7 +71,6 @@ LEAST_PAUSE = 1.0  # seconds between two looks at a pool
 # Nearly every cluster has pods, those of its own components at least: a view without any may show nothing.
 BLIND_FOR = timedelta(minutes=1)  # until it is looked at again
 BELIEVED_AFTER = timedelta(hours=1)  # without any pod: machines that no pod uses are not paid for ever
-MOST_TOLD = 10_000  # annotations
 # Reasons of Events
 LAUNCHING, WAITING = "DisruptionLaunching", "DisruptionWaitingReadiness"
 TERMINATING, BLOCKED = "DisruptionTerminating", "DisruptionBlocked"
@@ -108,7 +105,6 @@ class DisruptionReconciler:
         self._looked: dict[ObjectKey, float] = {}  # Clock.boottime of the last look at a pool
         self._none_since: float | None = None  # Clock.boottime since when no pod is shown
         self._counted: dict[ObjectKey, DisruptionCounted] = {}  # what was last said of a pool
-        self._told: dict[tuple[str, str], None] = {}  # (uid, text) of annotations that were said to be ignored
 
     # -- what wakes it -------------------------------------------------------------------------------------------------
 
@@ -256,7 +252,7 @@ class DisruptionReconciler:
             self._journal.note(DisruptionNoted(_node(machine.node), step, message))
 
     async def _note(self, seen: DisruptionObservation) -> datetime | None:
-        """What is told of the pool and of annotations; when the numbers change by themselves."""
+        """What is told of the pool; when the numbers change by themselves."""
         (nodes, ill), (left, edge) = nodes_and_ill(seen), budgets_left(seen)
         halted = repair_halted(ill, nodes)
         counted = DisruptionCounted(seen.pool.key, sum(disturbed(each) for each in seen.machines), ill, halted, left)
@@ -265,23 +261,7 @@ class DisruptionReconciler:
             self._journal.note(counted)
         updates = (ConditionUpdate(HALTED, True, "ManyNodesIll", halt_text(ill, nodes)),) if halted else ()
         await self._pool_status_writer.write(seen.pool, updates)
-        for machine in seen.machines:
-            self._ignored(subject_of(machine.record), machine.record.annotations)
-            if machine.node is not None:
-                self._ignored(_node(machine.node), machine.node.annotations)
-            for pod in machine.pods:
-                if pod.annotations:
-                    self._ignored(FactSubject(POD, pod.key, uid_text(pod.uid)), pod.annotations)
         return edge
-
-    def _ignored(self, subject: FactSubject, annotations: Mapping[str, str]) -> None:
-        """Each text once for each object."""
-        for message in unreadable(annotations):
-            if (subject.uid, message) not in self._told:
-                self._told[subject.uid, message] = None
-                self._journal.note(AnnotationIgnored(subject, message))
-        while len(self._told) > MOST_TOLD:
-            del self._told[next(iter(self._told))]
 
     # -- writes --------------------------------------------------------------------------------------------------------
 
