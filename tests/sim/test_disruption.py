@@ -215,6 +215,23 @@ def test_a_stamp_of_another_version_is_renewed_and_drifts_nothing():
         assert names(env) == {name}
 
 
+def test_labels_and_annotations_of_the_template_are_corrected_in_place_and_drift_nothing():
+    with sim_env("in-place") as env:
+        first = {"labels": {"team": "a"}, "annotations": {"example.com/note": "one", "example.com/old": "x"}}
+        name = one_machine(env, template={"metadata": first})
+        node = of(env, name)["status"]["nodeName"]
+        assert env.node(node)["metadata"]["annotations"]["example.com/note"] == "one"
+        change = {"labels": {"team": "b"}, "annotations": {"example.com/note": "two", "example.com/old": None}}
+        set_pool(env, template={"metadata": change})
+        env.world.run(minutes=5)
+
+        metadata = env.node(node)["metadata"]
+        assert (metadata["labels"]["team"], metadata["annotations"]["example.com/note"]) == ("b", "two")
+        assert "example.com/old" not in metadata["annotations"]
+        assert names(env) == {name}
+        assert disrupted(env, of(env, name)) == ("", "", "")
+
+
 def test_a_replacement_that_never_joins_is_taken_back_and_tried_again_later():
     with sim_env("never-ready") as env:
         name = one_machine(env)
@@ -286,6 +303,20 @@ def test_an_annotation_that_cannot_be_read_protects_nothing_and_is_told_once():
         assert len(told) == 1
         assert "'till friday' is neither" in told[0]
         Watched(env).until(lambda: name not in names(env))
+
+
+def test_an_annotation_that_cannot_be_read_is_told_on_a_users_request_too():
+    with sim_env("unreadable-user") as env:
+        begin(env)
+        env.wants(idleTimeout="10m")
+        env.until(lambda: env.phase() == "Ready", minutes=30)
+        change = {"metadata": {"annotations": {"tgp.io/do-not-disrupt": "for ever"}}}
+        env.world.api.local_api.merge_patch(GPU_REQUEST, "default", "train", change)
+        env.world.run(minutes=5)
+        told = [message for reason, message in events_of(env) if reason == "AnnotationIgnored"]
+        assert len(told) == 1
+        assert "'for ever' is neither" in told[0]
+        env.until(lambda: env.living() == [], minutes=20)
 
 
 def test_an_expired_machine_waits_for_do_not_disrupt_until_its_grace_ends():

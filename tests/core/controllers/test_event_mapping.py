@@ -8,7 +8,7 @@ from tests.core.requests.an_observation import ACCOUNT, NOW, a_machine
 from tgp.adapters.kube.store import Store
 from tgp.api.common import Condition, NodeClassRef
 from tgp.api.nodeclass import ClassLimits, GPUNodeClass, GPUNodeClassSpec, GPUNodeClassStatus, ProviderConfig
-from tgp.api.nodepool import GPUNodePool, GPUNodePoolSpec, NodeTemplate, PoolLimits
+from tgp.api.nodepool import GPUNodePool, GPUNodePoolSpec, NodeTemplate, PoolLimits, TemplateMetadata
 from tgp.api.request import GPURequest, GPURequestSpec, GPURequestStatus
 from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST
 from tgp.controllers.instances.cache import InstanceCache
@@ -45,7 +45,8 @@ def a_request(key: ObjectKey, node_class: str, *attempts, pool: bool = True) -> 
 
 def a_pool(**rest) -> KubeObject[GPUNodePool]:
     limits = PoolLimits(resources={"nodes": rest.pop("nodes", 1)})
-    spec = GPUNodePoolSpec(node_class_ref=NodeClassRef(name="rented"), template=NodeTemplate(), limits=limits)
+    template = rest.pop("template", NodeTemplate())
+    spec = GPUNodePoolSpec(node_class_ref=NodeClassRef(name="rented"), template=template, limits=limits)
     fields = {"uid": "p-1", "value": GPUNodePool(spec=spec), **rest}
     return KubeObject(key=ObjectKey("default", "team"), resource_version=1, **fields)
 
@@ -106,3 +107,5 @@ def test_a_pool_wakes_its_requests_when_it_comes_or_goes_and_those_that_wait_whe
     assert sorted(mapping.of_pool(a_pool(), a_pool(deletion_requested_at=NOW))) == sorted([WAITS, ELSEWHERE, RUNS])
     assert sorted(mapping.of_pool(a_pool(), a_pool(nodes=2))) == sorted([WAITS, ELSEWHERE])
     assert list(mapping.of_pool(a_pool(), a_pool(generation=9))) == []
+    labelled = NodeTemplate(metadata=TemplateMetadata(labels={"team": "a"}))
+    assert sorted(mapping.of_pool(a_pool(), a_pool(template=labelled))) == sorted([WAITS, ELSEWHERE, RUNS])

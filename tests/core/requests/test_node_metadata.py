@@ -26,6 +26,7 @@ from tgp.core.requests.chosen_offer import offer_of
 from tgp.core.requests.device_plugin import EPHEMERAL
 from tgp.core.requests.drain import CORDONED, DISRUPTED, cordon
 from tgp.core.requests.node_metadata import (
+    ANNOTATED,
     OFF_SINCE,
     REMEMBERED,
     RESERVED,
@@ -240,6 +241,30 @@ def test_a_label_taken_out_of_the_spec_leaves_the_node():
     assert (after.labels["team"], after.labels["theirs"]) == ("ml", "x")
     assert "stage" not in after.labels
     assert "stage" not in after.annotations[REMEMBERED]
+
+
+def test_annotations_of_a_template_follow_it_and_what_users_edit_stays_until_it_changes():
+    def of(**annotations):
+        return metadata_of(pool=a_pool(metadata={"annotations": annotations}))
+
+    before = worn(a_node(), of(**{"example.com/a": "1", "example.com/b": "2"}))
+    edited = msgspec.structs.replace(before, annotations={**before.annotations, "example.com/a": "mine"})
+
+    assert metadata_patch(edited, of(**{"example.com/a": "1", "example.com/b": "2"}), initialized=True) is None
+    after = worn(edited, of(**{"example.com/a": "3"}), initialized=True)
+    assert after.annotations["example.com/a"] == "3"
+    assert "example.com/b" not in after.annotations
+    bare = worn(after, of(), initialized=True)
+    assert not {"example.com/a", ANNOTATED} & bare.annotations.keys()
+    assert metadata_patch(bare, of(), initialized=True) is None
+
+
+def test_a_machine_you_own_keeps_no_annotation_of_a_template():
+    metadata = metadata_of(pool=a_pool(metadata={"annotations": {"example.com/a": "1"}}), boot_mode="power")
+    node = worn(a_node(annotations={"example.com/own": "x"}), metadata)
+    left = patched(node, cleanup_patch(node, a_request().uid_text, metadata))
+
+    assert left.annotations == {"example.com/own": "x"}
 
 
 def test_labels_are_corrected_for_life():

@@ -5,20 +5,19 @@ is deleted pods are listed once more, and everything is decided again.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Any, assert_never
 
 from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
-from tgp.api.resource import GPU_REQUEST, NODE, POD
+from tgp.api.resource import GPU_REQUEST, NODE
 from tgp.controllers.disruption.observe import SEARCHED_EVERY, DisruptionObserver, PlannedLook
 from tgp.controllers.pools.indexes import BY_CLASS
 from tgp.controllers.pools.planner import PoolPlanner
 from tgp.controllers.requests.indexes import BY_NODE
 from tgp.controllers.requests.purchase_gatherer import Views
 from tgp.controllers.status_writer import StatusWriter
-from tgp.core.disruption import restart_cost
 from tgp.core.disruption.causes import Machine
 from tgp.core.disruption.drift import STAMP
 from tgp.core.disruption.illness import repair_halted
@@ -48,7 +47,6 @@ from tgp.core.disruption.moves import (
 )
 from tgp.core.model.conditions import ConditionUpdate, condition_in
 from tgp.core.model.facts import (
-    AnnotationIgnored,
     DisruptionCounted,
     DisruptionNoted,
     FactSubject,
@@ -65,7 +63,6 @@ from tgp.core.model.taints import Taint
 from tgp.core.pools.orders import MOVE, REPLACES, AnchoredOrder, anchor_of, slot_number
 from tgp.core.requests.drain import DISRUPTED, written
 from tgp.core.requests.node_metadata import pool_key
-from tgp.core.requests.protection import unreadable
 from tgp.ports.clock import Clock
 from tgp.ports.cluster import Cluster, ClusterBusy, Conflict, NotFound
 from tgp.ports.journal import Journal
@@ -77,7 +74,6 @@ PAUSE_BY_LOOK = 10.0  # times the time that the last look took, within these: ot
 # Nearly every cluster has pods, those of its own components at least: a view without any may show nothing.
 BLIND_FOR = timedelta(minutes=1)  # until it is looked at again
 BELIEVED_AFTER = timedelta(hours=1)  # without any pod: machines that no pod uses are not paid for ever
-MOST_TOLD = 10_000  # annotations
 # Reasons of Events
 LAUNCHING, WAITING = "DisruptionLaunching", "DisruptionWaitingReadiness"
 TERMINATING, BLOCKED = "DisruptionTerminating", "DisruptionBlocked"
@@ -112,7 +108,6 @@ class DisruptionReconciler:
         self._not_before: dict[ObjectKey, float] = {}  # Clock.boottime of the next look at a pool
         self._none_since: float | None = None  # Clock.boottime since when no pod is shown
         self._counted: dict[ObjectKey, DisruptionCounted] = {}  # what was last said of a pool
-        self._told: dict[tuple[str, str], None] = {}  # (uid, text) of annotations that were said to be ignored
 
     # -- what wakes it -------------------------------------------------------------------------------------------------
 
@@ -270,7 +265,7 @@ class DisruptionReconciler:
             self._journal.note(DisruptionNoted(_node(machine.node), step, message))
 
     async def _note(self, seen: DisruptionObservation) -> datetime | None:
-        """What is told of the pool and of annotations; when the numbers change by themselves."""
+        """What is told of the pool; when the numbers change by themselves."""
         (nodes, ill), (left, edge) = nodes_and_ill(seen), budgets_left(seen)
         halted = repair_halted(ill, nodes)
         counted = DisruptionCounted(seen.pool.key, sum(disturbed(each) for each in seen.machines), ill, halted, left)
@@ -279,23 +274,7 @@ class DisruptionReconciler:
             self._journal.note(counted)
         updates = (ConditionUpdate(HALTED, True, "ManyNodesIll", halt_text(ill, nodes)),) if halted else ()
         await self._pool_status_writer.write(seen.pool, updates)
-        for machine in seen.machines:
-            self._ignored(subject_of(machine.record), machine.record.annotations)
-            if machine.node is not None:
-                self._ignored(_node(machine.node), machine.node.annotations)
-            for pod in machine.pods:
-                if pod.annotations:
-                    self._ignored(FactSubject(POD, pod.key, uid_text(pod.uid)), pod.annotations)
         return edge
-
-    def _ignored(self, subject: FactSubject, annotations: Mapping[str, str]) -> None:
-        """Each text once for each object."""
-        for message in (*unreadable(annotations), *restart_cost.unreadable(annotations)):
-            if (subject.uid, message) not in self._told:
-                self._told[subject.uid, message] = None
-                self._journal.note(AnnotationIgnored(subject, message))
-        while len(self._told) > MOST_TOLD:
-            del self._told[next(iter(self._told))]
 
     # -- writes --------------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from tgp.controllers.instances.spend_log import SpendLog
 from tgp.controllers.requests.event_mapping import RequestEventMapping
 from tgp.controllers.requests.failure_cooldowns import FailureCooldowns
 from tgp.controllers.requests.fresh_read_check import FreshReadCheck
+from tgp.controllers.requests.ignored_annotations import IgnoredAnnotations
 from tgp.controllers.requests.launch import Launcher
 from tgp.controllers.requests.machine_gateway import MachineGateway
 from tgp.controllers.requests.observe import MeshStatusOf, RequestObserver
@@ -171,6 +172,7 @@ def _reconciler(
             journal=deps.journal,
         ),
         request_status=status,
+        ignored_annotations=IgnoredAnnotations(deps.journal),
         cluster=deps.cluster,
         instance_cache=cache,
         accounts=accounts,

@@ -76,11 +76,14 @@ class RequestEventMapping:
         return sorted(own | set(self._waiting()))
 
     def of_pool(self, old: KubeObject[GPUNodePool] | None, new: KubeObject[GPUNodePool] | None) -> Iterable[ObjectKey]:
-        """Its requests, when it appears or disappears; those that wait, when its limits change."""
+        """Its requests, when it comes, goes or labels its Nodes anew; those that wait, when its limits change."""
         changed = new or old
         assert changed is not None, "a change has a before or an after"
         there, was = (
-            (each.uid, each.value is None, each.deleting) if each is not None else None for each in (new, old)
+            (each.uid, each.value.spec.template.metadata if each.value else "unreadable", each.deleting)
+            if each
+            else None
+            for each in (new, old)
         )
         own = self._requests.by_index(BY_POOL, str(changed.key))
         if there != was:

@@ -13,6 +13,7 @@ from tgp.api.request import GPURequest
 from tgp.api.resource import GPU_REQUEST, NODE
 from tgp.controllers.instances.accounts import AccountTable
 from tgp.controllers.instances.cache import InstanceCache
+from tgp.controllers.requests.ignored_annotations import IgnoredAnnotations
 from tgp.controllers.requests.launch import Launcher
 from tgp.controllers.requests.ledger import Ledger
 from tgp.controllers.requests.memo import RequestMemo, RequestMemos
@@ -70,6 +71,7 @@ class RequestReconciler:
         readopter: Readopter,
         terminator: Terminator,
         request_status: RequestStatusWriter,
+        ignored_annotations: IgnoredAnnotations,
         cluster: Cluster,
         instance_cache: InstanceCache,
         accounts: AccountTable,
@@ -83,6 +85,7 @@ class RequestReconciler:
         self._readopter = readopter
         self._terminator = terminator
         self._status = request_status
+        self._ignored_annotations = ignored_annotations
         self._cluster = cluster
         self._instance_cache = instance_cache
         self._accounts = accounts
@@ -114,6 +117,7 @@ class RequestReconciler:
         observation = self._observer.observe(record, memory)
         memory.remember(observation)
         self._watch(observation)
+        self._ignored_annotations.note(observation)
         step = next_step(observation)
         if not sure and not isinstance(step, REPEATABLE):
             raise ClusterBusy(f"Write to GPURequest {record.key} got no answer and may still take effect; retrying.")

@@ -3,13 +3,15 @@
 Labels are the contract with schedulers and screens, so they are corrected at any time; taints only until the Node is
 initialised: after that an administrator may remove them. Start-up taints are added once; other controllers remove them.
 An annotation records the labels we added, so that a label removed from the spec leaves the Node too, and the Node of a
-machine you own can be cleaned up when its request is over.
+machine you own can be cleaned up when its request is over. Another does so for the annotations of a pool's template:
+they are set again when the template changes.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
+from hashlib import blake2b
 from typing import Any
 
 from tgp.api.cel import OPEN_DOMAINS, OURS_PATTERN
@@ -49,6 +51,8 @@ MESH_ADDRESS = "tgp.io/mesh-address"
 UNTRUSTED = Taint("tgp.io/untrusted", "NoSchedule")  # a third party owns the host, and can read what runs there
 REMEMBERED = "tgp.io/labels"  # the names of the labels we put there, sorted, between commas
 OFF_SINCE = "tgp.io/off-since"  # of a machine you own: when its last request was over
+ANNOTATED = "tgp.io/annotations"  # a digest of the template's annotations as they were set, and their names
+DIGEST_DIGITS = 16
 RAW = "-raw"  # tgp.io/region-raw: the text that is no valid label value
 
 # Ours alone, whether or not this Node has them: no user label may join a pool or another request.
@@ -65,9 +69,7 @@ class NodeMetadata:
     taints: tuple[Taint, ...] = ()
     startup_taints: tuple[Taint, ...] = ()
     provider_id: str = ""  # empty: the machine is owned, and keeps its own
-    first_annotations: Mapping[str, str] = field(
-        default_factory=dict
-    )  # of the pool's template: added once, then free to edit
+    template_annotations: Mapping[str, str] = field(default_factory=dict)  # of the pool's template
     left_alone: frozenset[str] = frozenset()  # labels that another tool may have set already: its values stay
 
 
@@ -147,8 +149,9 @@ def cleanup_patch(node: Node, request_uid: str, desired: NodeMetadata | None, no
     spec = _uncordoned(node)
     if kept != node.taints:
         spec["taints"] = written(kept)
-    ours_there = sorted(name for name in node.annotations if _our_annotation(name) and name != OFF_SINCE)
-    annotations: dict[str, str | None] = dict.fromkeys(ours_there)
+    ours_there = {name for name in node.annotations if _our_annotation(name) and name != OFF_SINCE}
+    ours_there.update(_annotated_names(node.annotations.get(ANNOTATED, "")))
+    annotations: dict[str, str | None] = dict.fromkeys(sorted(ours_there))
     if REMEMBERED in node.annotations:
         annotations[OFF_SINCE] = rfc3339(now)
     labels = dict.fromkeys(sorted(_remembered(node) & node.labels.keys()))
@@ -202,6 +205,7 @@ def _metadata(
     owned = offer.boot is BootMode.POWER
     ours, raw = _ours(record, offer, price)
     theirs = {name: value for name, value in request.spec.labels.items() if not _reserved(name)}
+    extra = given.annotations if given is not None else {}
     taints = (*template_taints(template, offer), *_taints(request.spec.taints))
     if request.spec.exclusive:
         taints = (*taints, exclusive_taint(record.key.name))
@@ -210,13 +214,12 @@ def _metadata(
         annotations[MESH_HOSTNAME] = request.status.mesh_hostname
     if request.status.mesh_address:
         annotations[MESH_ADDRESS] = request.status.mesh_address
-    first = given.annotations if given is not None else {}
     return NodeMetadata(
         labels=template_labels(template) | theirs | ours,
         annotations=annotations,
         taints=_merged_taints((), taints),
         startup_taints=_taints(template.spec.startup_taints) if template is not None else (),
-        first_annotations={name: value for name, value in first.items() if not name.startswith("tgp.io/")},
+        template_annotations={name: value for name, value in extra.items() if not name.startswith("tgp.io/")},
         left_alone=KUBELETS_OWN | FOUND_THERE if owned else KUBELETS_OWN,
     )
 
@@ -264,14 +267,31 @@ def _applied_labels(node: Node, desired: NodeMetadata) -> dict[str, str]:
 
 def _annotation_changes(node: Node, desired: NodeMetadata, *, first: bool) -> dict[str, str | None]:
     wanted = {**desired.annotations, REMEMBERED: ",".join(_applied_labels(node, desired))}
+    template, held = desired.template_annotations, node.annotations.get(ANNOTATED, "")
+    if template:
+        wanted[ANNOTATED] = annotated(template)
     kept = wanted.keys() if first else wanted.keys() | {CORDONED}
     gone = sorted(name for name in node.annotations if _our_annotation(name) and name not in kept)
     changed = {name: text for name, text in wanted.items() if node.annotations.get(name) != text}
-    return dict.fromkeys(gone) | ({**desired.first_annotations, **changed} if first else changed)
+    if held != wanted.get(ANNOTATED, ""):  # what users edit on the Node stays until the template changes
+        gone += [name for name in _annotated_names(held) if name not in template]
+        changed |= template
+    return dict.fromkeys(gone) | changed
+
+
+def annotated(template: Mapping[str, str]) -> str:
+    """What is remembered of annotations whose values are not read again."""
+    text = "\0".join(part for pair in sorted(template.items()) for part in pair)
+    return f"{blake2b(text.encode(), digest_size=DIGEST_DIGITS // 2).hexdigest()} {','.join(sorted(template))}"
+
+
+def _annotated_names(held: str) -> list[str]:
+    names = held.partition(" ")[2].split(",")
+    return [name for name in names if name and not name.startswith("tgp.io/")]
 
 
 def _our_annotation(name: str) -> bool:
-    return name in (PRICE, MESH_HOSTNAME, MESH_ADDRESS, REMEMBERED, CORDONED, OFF_SINCE) or (
+    return name in (PRICE, MESH_HOSTNAME, MESH_ADDRESS, REMEMBERED, ANNOTATED, CORDONED, OFF_SINCE) or (
         name.startswith("tgp.io/") and name.endswith(RAW)
     )
 
