@@ -53,6 +53,7 @@ class Machine:
     given_up: str = ""  # why the last plan gave up the gang that it was bought for; empty: it did not
     exchange: FoundExchange | None = None  # None: no search found one that is worth it
     too_little: str = ""  # what the best exchange would save, which is too little; empty: none was found
+    limited: str = ""  # the limit that keeps it from being exchanged; empty: none does
 
 
 @dataclass(frozen=True, slots=True)

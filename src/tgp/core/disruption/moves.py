@@ -321,6 +321,8 @@ class _Look:
         if machine.node is not None and any(taint.key == HARD.key for taint in machine.node.taints):
             return SetTaint(machine, machine.node, "")  # of a move that is over
         if not isinstance(cause, DisruptionCause):
+            if machine.limited:
+                return Say(machine, ConditionUpdate(CONDITION, False, "LimitReached", machine.limited))
             if machine.too_little:
                 return Say(machine, ConditionUpdate(CONDITION, False, UNCONSOLIDATABLE, machine.too_little))
             return Unsay(machine) if condition_in(record.status, CONDITION) is not None else None
@@ -555,7 +557,8 @@ def _repeats(step: Step) -> bool:
     if not isinstance(step, Say) or held is None:
         return False
     same = (held.status, held.reason) == (step.update.status, step.update.reason)
-    return held == step.update or (same and step.update.reason == UNCONSOLIDATABLE)
+    sum_only = step.update.reason == UNCONSOLIDATABLE or bool(step.machine.limited)
+    return held == step.update or (same and sum_only)
 
 
 def _leaves(machine: Machine) -> bool:
