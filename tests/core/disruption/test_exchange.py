@@ -213,6 +213,13 @@ def test_machines_that_are_left_alone_and_why(seen, told):
     assert told in why(seen, "a")
 
 
+def test_a_machine_with_room_for_a_pod_that_waits_stays():
+    seen = left_alone()
+    awaited = tuple(replace(each, machine=replace(each.machine, awaited=True)) for each in seen.machines[:1])
+
+    assert why(replace(seen, machines=(*awaited, *seen.machines[1:])), "a") == "it has room for a pod that waits"
+
+
 def test_without_these_reasons_it_goes():
     found = exchanges(left_alone())
     assert shape(found.exchanges[0]) == (["a"], [])

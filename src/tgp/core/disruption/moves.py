@@ -192,6 +192,12 @@ def pods_to_move(pods: Iterable[Pod]) -> tuple[Pod, ...]:
     return tuple(sorted(leaving, key=lambda pod: pod.key))
 
 
+def bare_pod(pods: Iterable[Pod]) -> str:
+    """The first that no controller would create again, in text for users: no saving is worth its end. Empty: none."""
+    bare = next((pod for pod in pods_to_move(pods) if pod.controller is None), None)
+    return f"Pod {bare.key} has no controller that would create it again" if bare is not None else ""
+
+
 def as_waiting(pod: Pod) -> Pod:
     """As its successor will be."""
     annotations = read_annotations(pod)[0]
@@ -282,7 +288,7 @@ class _Look:
                 yield machine.record.key
             elif left and machine.record.key not in planned and self._blocked_together(machine, cause) is None:
                 left -= 1
-                together = self._together(machine, cause)
+                together = [each for each in self._together(machine, cause) if not move_of(each.record)]
                 self._begun += len(together)
                 planned |= {each.record.key for each in together}
                 yield from (each.record.key for each in together)
@@ -385,6 +391,9 @@ class _Look:
         """An expired machine goes all the same, if its drain ends some time: until then its pods are waited for."""
         if cause.reason == SURPLUS or (cause.reason == EXPIRED and _drain_ends(machine.record)):
             return None
+        bare = bare_pod(machine.pods) if cause.reason == UNDERUTILIZED else ""
+        if bare:
+            return _Block("Protected", f"{cause.reason}: {cause.message}. {bare}")
         protection = protection_of(machine.record, machine.node, machine.pods, self._now)
         if protection is None:
             return None
