@@ -114,3 +114,6 @@ def test_a_limit_that_has_no_room_for_both_keeps_the_machine():
 
         assert names(env) == before
         assert len(env.simulator.fleet.machines) == 1
+        status, reason, message = disrupted(env, requests(env)[0])
+        assert (status, reason) == ("False", "LimitReached")
+        assert "limits.resources[nodes] is 1, which has no room for it" in message

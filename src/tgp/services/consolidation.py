@@ -29,6 +29,7 @@ def consolidation_of(world: TerminalWorld, pool: ObjectKey | None) -> Consolidat
     found: list[PlannedExchange] = []
     left: dict[str, str] = {}
     too_little: dict[str, str] = {}
+    limited: dict[str, str] = {}
     for record in named:
         assert record.value is not None, "a pool that moves pods can be read"
         standing = {each.key: each for each in _standing(world, record, record.value)}
@@ -36,11 +37,14 @@ def consolidation_of(world: TerminalWorld, pool: ObjectKey | None) -> Consolidat
         made = _searched(world, record, tuple(standing.values()))
         left |= {nodes[key]: why for key, why in made.left.items()}
         too_little |= {nodes[key]: why for key, why in made.too_little.items()}
+        limited |= {nodes[key]: why for key, why in made.limited.items()}
         waits_for = _waits_for(record.value, tuple(standing.values()), world)
         for each in made.exchanges:
             leaving = tuple((nodes[key], standing[key].hourly_microusd) for key in each.candidates)
             found.append(PlannedExchange(record.key, leaving, each, waits_for))
-    return ConsolidationPlan(now, tuple(each.key for each in named), tuple(found), left, too_little, world.sight.unseen)
+    return ConsolidationPlan(
+        now, tuple(each.key for each in named), tuple(found), left, too_little, limited, world.sight.unseen
+    )
 
 
 def _moves_pods(record: KubeObject[GPUNodePool]) -> bool:

@@ -196,6 +196,7 @@ class ConsolidationPlan:
     exchanges: tuple[PlannedExchange, ...]
     left: Mapping[str, str]  # Node → why it is left alone
     too_little: Mapping[str, str]  # Node → what its best exchange would save
+    limited: Mapping[str, str]  # Node → the limit that keeps it
     unseen: tuple[str, ...] = ()
 
     @property

@@ -213,6 +213,13 @@ def test_machines_that_are_left_alone_and_why(seen, told):
     assert told in why(seen, "a")
 
 
+def test_a_machine_with_room_for_a_pod_that_waits_stays():
+    seen = left_alone()
+    awaited = tuple(replace(each, machine=replace(each.machine, awaited=True)) for each in seen.machines[:1])
+
+    assert why(replace(seen, machines=(*awaited, *seen.machines[1:])), "a") == "it has room for a pod that waits"
+
+
 def test_without_these_reasons_it_goes():
     found = exchanges(left_alone())
     assert shape(found.exchanges[0]) == (["a"], [])
@@ -235,8 +242,16 @@ def test_limits_hold_while_both_live():
     found = exchanges(in_use(*machines, offers=(an_offer("one", 1.0, 1),), pools=(pool,), limits=(room,)))
 
     assert sum(len(each.orders) for each in found.exchanges) == 1
-    none = replace(room, left=0)
-    assert not exchanges(in_use(*machines, offers=(an_offer("one", 1.0, 1),), pools=(pool,), limits=(none,))).exchanges
+    none = exchanges(
+        in_use(*machines, offers=(an_offer("one", 1.0, 1),), pools=(pool,), limits=(replace(room, left=0),))
+    )
+    assert none.exchanges == ()
+    assert sorted(key.name for key in none.limited) == ["n0", "n1", "n2"]
+    told = none.limited[ObjectKey("team", "n0")]
+    assert told.startswith(
+        "GPUNodePool team/p: limits.resources.nodes is 4, which has no room for it: both would count"
+    )
+    assert "1 machine for 1 simulated one, 1 pod would move; that saves $" in told
 
 
 # -- properties --------------------------------------------------------------------------------------------------------

@@ -217,6 +217,7 @@ class DisruptionObserver:
         said: dict[ObjectKey, dict[str, Any]] = {
             key: {"too_little": why} for key, why in search.found.too_little.items()
         }
+        said |= {key: {"limited": why} for key, why in search.found.limited.items()}
         for rank, each in enumerate(search.found.exchanges):
             exchange = FoundExchange(each.message, each.candidates, each.savings.net, rank)
             said |= {key: {"exchange": exchange} for key in each.candidates}

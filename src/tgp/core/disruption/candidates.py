@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from tgp.api.nodepool import GPUNodePool, canonical_policy
 from tgp.api.values import NEVER, go_duration, span
 from tgp.core.disruption.causes import WHEN_UNDERUTILIZED, Machine, Standing
-from tgp.core.disruption.moves import CONDITION, blocking_budgets, move_of, pods_to_move, read_retry
+from tgp.core.disruption.moves import CONDITION, bare_pod, blocking_budgets, move_of, pods_to_move, read_retry
 from tgp.core.model.attempts import attempts_of, open_attempt
 from tgp.core.model.conditions import condition_in
 from tgp.core.model.costs import cost_of, hourly_of
@@ -53,8 +53,10 @@ def why_left(standing: Standing, budgets: Iterable[PodDisruptionBudget], now: da
     if protection is not None:
         return protection.text
     pods = pods_to_move(machine.pods)
-    if bare := next((pod for pod in pods if pod.controller is None), None):
-        return f"Pod {bare.key} has no controller that would create it again"
+    if bare := bare_pod(pods):
+        return bare
+    if machine.awaited:
+        return "it has room for a pod that waits"
     if blocking := blocking_budgets(pods, budgets):
         return f"PodDisruptionBudget {blocking[0]} allows no eviction now"
     until, _ = read_retry(machine.record)

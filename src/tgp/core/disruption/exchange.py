@@ -24,6 +24,7 @@ from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
 from tgp.core.model.resources import NOTHING
 from tgp.core.model.workload import PodDisruptionBudget
+from tgp.core.pools.limits import after_orders
 from tgp.core.pools.planner.plan import plan
 from tgp.core.pools.planner.world import Order, Plan, PlanInput
 from tgp.core.requests.node_metadata import template_labels
@@ -85,6 +86,7 @@ class Consolidation:
     exchanges: tuple[MachineExchange, ...] = ()  # the best saving per restart first
     left: Mapping[ObjectKey, str] = field(default_factory=dict)  # machines that are no candidates, and why
     too_little: Mapping[ObjectKey, str] = field(default_factory=dict)  # those whose best exchange saves too little
+    limited: Mapping[ObjectKey, str] = field(default_factory=dict)  # those that a limit keeps, where it keeps all
     bound: float = 0.0  # micro-dollars an hour: what a linear program saves, which need not be possible
     proven: bool = False  # no plan saves more than `bound`
 
@@ -92,7 +94,23 @@ class Consolidation:
 def exchanges(seen: ExchangeInput, exact_rounds: int = 0) -> Consolidation:
     """Equal worlds have equal exchanges. `exact_rounds`: more than 0 to prove the bound."""
     left = {each.key: why for each in seen.machines if (why := why_left(each, seen.budgets, seen.world.now))}
-    return _Consolidating(seen, left).run(exact_rounds)
+    found = _Consolidating(seen, left).run(exact_rounds)
+    if found.exchanges or not seen.world.limits:
+        return found
+    return replace(found, limited=_limited(seen, left))
+
+
+def _limited(seen: ExchangeInput, left: Mapping[ObjectKey, str]) -> dict[ObjectKey, str]:
+    """Machines that would be exchanged if old and new ones had room within limits together, and what that lacks."""
+    limits, pools = seen.world.limits, {each.key: each.pool for each in seen.world.pools}
+    free = replace(seen, world=replace(seen.world, limits=()))
+    told: dict[ObjectKey, str] = {}
+    for each in _Consolidating(free, dict(left)).run(0).exchanges:
+        over = [room.name for room in after_orders(limits, each.orders, pools) if room.left < 0]
+        if over:
+            until = f"both would count for about {go_duration(USUAL_BOOT)}"
+            told |= dict.fromkeys(each.candidates, f"{over[0]}, which has no room for it: {until}. {each.message}")
+    return told
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +168,7 @@ class _Consolidating:
             best.found, key=lambda each: (-each.savings.net / max(each.restart_microusd, 1), each.candidates)
         )
         too_little = {**best.left, **self._too_little}
-        return Consolidation(tuple(found), self._left, too_little, relaxed.saving, relaxed.proven)
+        return Consolidation(tuple(found), self._left, too_little, bound=relaxed.saving, proven=relaxed.proven)
 
     def _best(self) -> "_Tried":
         return max(self._tries.values(), key=lambda each: each.net)  # the first of equals

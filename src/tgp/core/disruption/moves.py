@@ -199,6 +199,12 @@ def pods_to_move(pods: Iterable[Pod]) -> tuple[Pod, ...]:
     return tuple(sorted(leaving, key=lambda pod: pod.key))
 
 
+def bare_pod(pods: Iterable[Pod]) -> str:
+    """The first that no controller would create again, in text for users: no saving is worth its end. Empty: none."""
+    bare = next((pod for pod in pods_to_move(pods) if pod.controller is None), None)
+    return f"Pod {bare.key} has no controller that would create it again" if bare is not None else ""
+
+
 def as_waiting(pod: Pod) -> Pod:
     """As its successor will be."""
     annotations = read_annotations(pod)[0]
@@ -314,7 +320,7 @@ class _Look:
                 yield machine.record.key
             elif left and machine.record.key not in planned and self._blocked_together(machine, cause) is None:
                 left -= 1
-                together = self._together(machine, cause)
+                together = [each for each in self._together(machine, cause) if not move_of(each.record)]
                 self._begun += len(together)
                 planned |= {each.record.key for each in together}
                 yield from (each.record.key for each in together)
@@ -358,6 +364,8 @@ class _Look:
         if machine.node is not None and any(taint.key == HARD.key for taint in machine.node.taints):
             return SetTaint(machine, machine.node, "")  # of a move that is over
         if not isinstance(cause, DisruptionCause):
+            if machine.limited:
+                return Say(machine, ConditionUpdate(CONDITION, False, "LimitReached", machine.limited))
             if machine.too_little:
                 return Say(machine, ConditionUpdate(CONDITION, False, UNCONSOLIDATABLE, machine.too_little))
             return Unsay(machine) if condition_in(record.status, CONDITION) is not None else None
@@ -427,6 +435,9 @@ class _Look:
         ends = cause.reason == EXPIRED or cause.reason in FORCED
         if cause.reason == SURPLUS or (ends and _drain_ends(machine.record)):
             return None
+        bare = bare_pod(machine.pods) if cause.reason == UNDERUTILIZED else ""
+        if bare:
+            return _Block("Protected", f"{cause.reason}: {cause.message}. {bare}")
         protection = protection_of(machine.record, machine.node, machine.pods, self._now)
         if protection is None:
             return None
@@ -599,7 +610,8 @@ def _repeats(step: Step) -> bool:
     if not isinstance(step, Say) or held is None:
         return False
     same = (held.status, held.reason) == (step.update.status, step.update.reason)
-    return held == step.update or (same and step.update.reason == UNCONSOLIDATABLE)
+    sum_only = step.update.reason == UNCONSOLIDATABLE or bool(step.machine.limited)
+    return held == step.update or (same and sum_only)
 
 
 def _leaves(machine: Machine) -> bool:

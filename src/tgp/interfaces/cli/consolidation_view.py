@@ -26,7 +26,8 @@ def render(made: ConsolidationPlan, width: int) -> Group:
         lines.append(Text())
         for label, words in _rows(each):
             lines += labelled_line(label if label != "exchange" else f"exchange {number}", words, width)
-    rows = [*labelled("too little", _listed(made.too_little)), *labelled("stays", _listed(made.left))]
+    rows = [*labelled("limit", _listed(made.limited)), *labelled("too little", _listed(made.too_little))]
+    rows += labelled("stays", _listed(made.left))
     rows += labelled("not seen", made.unseen)
     lines.append(Text())
     for label, words in rows:
@@ -80,6 +81,7 @@ def as_document(made: ConsolidationPlan) -> dict[str, Any]:
         savesUsdPerHour=usd(made.saving_microusd),
         exchanges=[_item(each) for each in made.exchanges],
         tooLittle=dict(made.too_little),
+        limited=dict(made.limited),
         left=dict(made.left),
         unseen=list(made.unseen),
     )
