@@ -7,18 +7,20 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.sim.an_operator import a_class, a_pool
 from tests.sim.lifecycle.a_world import SimEnv, sim_env
 from tests.sim.test_power_pools import (
     asks,
     begin_owned,
     is_on,
+    owned,
     receiver,
     restart,
     switched_off,
     switched_on,
 )
 from tests.sim.with_pools import events_of, pod_of, requests, runs
-from tgp.api.resource import GPU_NODE_CLASS
+from tgp.api.resource import GPU_NODE_CLASS, NODE
 from tgp.ports.http import Reply
 from tgp.sim.clouds.accounts import Tenant
 from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
@@ -193,3 +195,59 @@ def test_an_answer_of_500_after_switching_on_switches_nothing_twice():
         env.until(runs(env), minutes=30)
 
         assert switched_on(env) == 1
+
+
+# -- machines that are not for a class ---------------------------------------------------------------------------------
+
+
+def conditions(env: SimEnv, name: str) -> dict[str, str]:
+    node_class = env.world.api.local_api.get(GPU_NODE_CLASS, "", name)
+    assert node_class is not None
+    return {row["type"]: row["message"] for row in node_class["status"]["conditions"]}
+
+
+def test_a_machine_that_carries_the_control_plane_is_never_switched():
+    with sim_env("control-plane", "webhook") as env:
+        begin_owned(env)
+        label = {"metadata": {"labels": {"node-role.kubernetes.io/control-plane": ""}}}
+        env.world.api.local_api.merge_patch(NODE, "", "cellar-1", label)
+        restart(env)
+        env.world.run(minutes=2)
+        asks(env)
+        env.world.run(minutes=30)
+
+        assert (switched_on(env), switched_off(env)) == (0, 0)
+        assert "Node cellar-1 carries the control plane" in conditions(env, "rented")["MachinesRefused"]
+        assert any("carries the control plane" in message for _, message in events_of(env))
+
+
+def test_of_two_classes_that_name_one_machine_the_older_has_it():
+    with sim_env("two-classes", "webhook") as env:
+        begin_owned(env)
+        env.world.run(minutes=1)
+        a_class(env.world, "second", providers=[{"name": "webhook", "settings": owned()}])
+        a_pool(env.world, "pool-1", "second", weight=100)
+        env.world.run(minutes=1)
+        asks(env)
+        env.until(runs(env), minutes=20)
+
+        assert [row["spec"]["nodeClassRef"]["name"] for row in requests(env)] == ["rented"]
+        assert (
+            "the older GPUNodeClass rented names machine cellar-1, too" in conditions(env, "second")["MachinesRefused"]
+        )
+        assert "MachinesRefused" not in conditions(env, "rented")
+        assert switched_on(env) == 1
+
+
+def test_of_two_pools_of_a_class_one_takes_a_machine_over():
+    with sim_env("two-pools", "webhook") as env:
+        begin_owned(env)
+        a_pool(env.world, "pool-1", "rented")
+        receiver(env).switch_on_by_hand("cellar-1")
+        most = 0
+        for _ in range(60):
+            env.world.run(seconds=10)
+            most = max(most, len(requests(env)))
+
+        assert most == 1
+        assert switched_on(env) == 0

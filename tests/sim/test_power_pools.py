@@ -43,7 +43,9 @@ def a_node(env: SimEnv, number: int, *, ready: str = "Unknown") -> None:
     build = build_of(number)
     has = {"cpu": str(build.vcpus), "memory": f"{build.memory_gib}Gi", "pods": "110"}
     status = {"allocatable": has, "capacity": has, "conditions": [{"type": "Ready", "status": ready}]}
-    env.world.api.local_api.create(NODE, {"metadata": {"name": name_of(number)}, "status": status})
+    labels = {"kubernetes.io/hostname": name_of(number), "kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"}
+    meta = {"name": name_of(number), "labels": labels}
+    env.world.api.local_api.create(NODE, {"metadata": meta, "status": status})
 
 
 def switched_on(env: SimEnv) -> int:

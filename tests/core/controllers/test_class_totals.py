@@ -7,7 +7,8 @@ import pytest
 
 from tests.core.controllers.inventory import HOME, MemoryApi
 from tests.core.joining.packing import Facts
-from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST
+from tgp.adapters.kube.store import Store
+from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST, NODE
 from tgp.controllers.classes.reconciler import NodeClassReconciler
 from tgp.controllers.count_pace import COUNTED_EVERY, FEW_REQUESTS
 from tgp.controllers.market.reconciler import MarketState
@@ -60,6 +61,7 @@ class ClassHarness:
             MarketState(),
             StatusWriter(GPU_NODE_CLASS, OWNED, memory_api.cluster, Notes(), memory_api.clock),
             memory_api.clock,
+            nodes=Store(NODE),
             clouds=Facts(),  # type: ignore[arg-type]  # only asked for facts
             namespace=HOME,
             default_backend="none",

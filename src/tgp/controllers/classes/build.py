@@ -23,6 +23,7 @@ def build(deps: Deps, stores: Stores, instances: Instances, joining: Joining | N
         stores.market,
         StatusWriter(GPU_NODE_CLASS, OWNED, deps.cluster, deps.journal, deps.clock),
         deps.clock,
+        nodes=stores.nodes,
         clouds=deps.clouds,
         namespace=settings.namespace,
         default_backend=settings.default_backend,
@@ -42,6 +43,8 @@ def build(deps: Deps, stores: Stores, instances: Instances, joining: Joining | N
         reconciler,
         sources=(
             WatchSource(stores.classes),
+            WatchSource(stores.classes, reconciler.sharing),
+            WatchSource(stores.nodes, reconciler.of_node),
             WatchSource(deps.secrets.changes.store, reconciler.referring_to),
             WatchSource(stores.sources.store, reconciler.selling_from),
             *(() if settings.observing else machines),

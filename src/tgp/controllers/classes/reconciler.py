@@ -15,16 +15,18 @@ from tgp.core.classes.checks import class_status, deleting_status
 from tgp.core.classes.machines_status import ClassMachines, MachineCount, earlier, machine_count_of, spent_at
 from tgp.core.classes.nodeclass import ClassPreflight, ClassReferences
 from tgp.core.classes.observation import ClassObservation
+from tgp.core.classes.refused_machines import refused_machines
 from tgp.core.classes.semantic_validation import names_time_zone
 from tgp.core.inventory.orphans import Stuck
 from tgp.core.joining.mesh.selection import backend_of
-from tgp.core.market.sources import sources_of
+from tgp.core.market.sources import machines_of, sources_of
 from tgp.core.model.account_access import accesses_of
 from tgp.core.model.class_secrets import names, wanted_by
 from tgp.core.model.conditions import condition_in
 from tgp.core.model.costs import class_of
 from tgp.core.model.join import JOIN_SECRET
 from tgp.core.model.kube_object import KubeObject
+from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.sold_gpus import sold
 from tgp.core.model.workload import Metadata
@@ -43,6 +45,7 @@ class NodeClassReconciler:
         status_writer: StatusWriter,
         clock: Clock,
         *,
+        nodes: View[Node],
         clouds: Clouds,
         namespace: str,
         default_backend: str,
@@ -56,6 +59,7 @@ class NodeClassReconciler:
         self._classes = classes
         self._secret_reader = secret_reader
         self._market = market
+        self._nodes = nodes
         self._clouds = clouds
         self._status_writer = status_writer
         self._clock = clock
@@ -112,7 +116,13 @@ class NodeClassReconciler:
             preparing=self._preparing(node_class),
             halted=next((halted[name] for name in accesses if name in halted), ""),
             stuck=tuple(one for one in self._stuck() if one.access in accesses),
+            refused_machines=self._refused_machines(node_class),
         )
+
+    def _refused_machines(self, node_class: GPUNodeClass) -> dict[str, str]:
+        found = {name: self._nodes.get(ObjectKey("", name)) for name in machines_of(node_class)}
+        nodes = {name: node for name, node in found.items() if node is not None}
+        return refused_machines(node_class, self._classes.values(), nodes)
 
     def _machines(self, record: KubeObject[GPUNodeClass]) -> ClassMachines:
         if self._requests is None:
@@ -164,6 +174,23 @@ class NodeClassReconciler:
             for name in dict.fromkeys(each[0] for each in (before, after) if each is not None)
             if name
         ]
+
+    def sharing(
+        self, old: KubeObject[GPUNodeClass] | None, new: KubeObject[GPUNodeClass] | None
+    ) -> Iterable[ObjectKey]:
+        """Other classes that name a machine of this one."""
+        named = {name for each in (old, new) if each is not None and each.value for name in machines_of(each.value)}
+        if not named or (old is not None and new is not None and old.generation == new.generation):
+            return []
+        every = (each for each in self._classes.values() if each.value is not None)
+        return [each.key for each in every if each.value is not None and named & machines_of(each.value).keys()]
+
+    def of_node(self, old: Node | None, new: Node | None) -> Iterable[ObjectKey]:
+        """Classes that name it as a machine, when it comes."""
+        if new is None or old is not None:
+            return []
+        every = (each for each in self._classes.values() if each.value is not None)
+        return [each.key for each in every if each.value is not None and new.name in machines_of(each.value)]
 
     def halted_at(self, _old: Metadata | None, _new: Metadata | None) -> Iterable[ObjectKey]:
         """An account was checked: if the collector stops or resumes, or a termination fails, its classes report it."""

@@ -41,11 +41,11 @@ from tgp.core.pools.nodepool import PoolObservation, judge_pool
 from tgp.core.pools.nominations import PricedRoom, node_of, reserved_node_name
 from tgp.core.pools.orders import MOVE, REPLACES, bought_for
 from tgp.core.pools.planner.rows import own_price_until
-from tgp.core.pools.planner.world import LimitRoom, PlanInput, PlannedPool, Shape
+from tgp.core.pools.planner.world import Capacity, LimitRoom, PlanInput, PlannedPool, Shape
 from tgp.core.pools.replicas import missing_slots
 from tgp.core.power.times import stays_off_until
 from tgp.core.requests.chosen_offer import offer_of
-from tgp.core.requests.node_metadata import pool_key, pool_uid
+from tgp.core.requests.node_metadata import labels_with, pool_key, pool_uid
 from tgp.core.requests.observation import OwningPool
 from tgp.core.requests.purchase import ALLOW_UNTRUSTED, SourceObservation, own_cooldowns, takes_over
 from tgp.ports.cluster import View
@@ -153,6 +153,7 @@ class WorldObserver:
             volumes={each.key.name: each for each in self._storage.volumes.values()},
             storage_classes={each.key.name: each for each in self._storage.classes.values()},
             shapes=shapes,
+            owned_nodes=self._owned_nodes(),
             successes=dict(memory.types.successes),
             spot_loss=memory.spot.loss(self._views.requests.values(), now),
             not_for=runaways.not_for,
@@ -194,7 +195,7 @@ class WorldObserver:
             offer = self.offer_for(record) if on_its_way(record) and not takes_over(record) else None
             if offer is not None:
                 yield PricedRoom(
-                    coming_capacity(record, offer, self._pool_of(record), shapes=shapes),
+                    self._as_node(coming_capacity(record, offer, self._pool_of(record), shapes=shapes), offer),
                     offer.hourly_microusd,
                     record,
                     self._views.nodes.get(ObjectKey("", reserved_node_name(record))),
@@ -204,6 +205,7 @@ class WorldObserver:
             if self._views.requests.get(key) is None and not takes_over(expected.record):
                 pool = self._pool_of(expected.record)
                 room = coming_capacity(expected.record, expected.order.offer, pool, shapes=shapes)
+                room = self._as_node(room, expected.order.offer)
                 yield PricedRoom(room, expected.order.hourly_microusd)
 
     def _reserved(self, unreserved: frozenset[ObjectKey]) -> dict[str, tuple[Pod, ...]]:
@@ -233,13 +235,22 @@ class WorldObserver:
         return self._market.book.number
 
     def _owned_shapes(self) -> dict[str, Shape]:
-        """An owned machine is the Node of its name, also while it is off."""
+        nodes = self._owned_nodes()
+        found = ((each.key, owned_shape(each, nodes.get(each.key))) for each in self._owned[1])
+        return {key: shape for key, shape in found if shape is not None}
+
+    def _owned_nodes(self) -> dict[str, Node]:
+        """By offer key. An owned machine is the Node of its name, also while it is off."""
         book = self._market.book
         if self._owned[0] != book.number:
             self._owned = (book.number, tuple(each for each in book.offers if each.boot is BootMode.POWER))
-        nodes = self._views.nodes
-        found = ((each.key, owned_shape(each, nodes.get(ObjectKey("", each.sku)))) for each in self._owned[1])
-        return {key: shape for key, shape in found if shape is not None}
+        found = ((each.key, self._views.nodes.get(ObjectKey("", each.sku))) for each in self._owned[1])
+        return {key: node for key, node in found if node is not None}
+
+    def _as_node(self, room: Capacity, offer: Offer) -> Capacity:
+        """A machine you own that wakes has the labels of its Node."""
+        node = self._views.nodes.get(ObjectKey("", offer.sku)) if offer.boot is BootMode.POWER else None
+        return room if node is None else replace(room, labels=labels_with(node, room.labels))
 
     def _switched_on_again(self, pool: PlannedPool, now: datetime) -> Iterator[datetime]:
         """When machines you own that were switched off just now may be switched on again."""

@@ -1,5 +1,7 @@
 """Gathers what a purchase depends on: the class that buys, its sources and limits, and what is on sale."""
 
+from collections.abc import Mapping
+
 import msgspec
 
 from tgp.api.nodeclass import GPUNodeClass
@@ -13,8 +15,9 @@ from tgp.controllers.instances.consistency import Consistency
 from tgp.controllers.market.reconciler import MarketState
 from tgp.controllers.requests.ledger import Group, Ledger
 from tgp.core.classes.default_class import Chosen, Why, class_for
+from tgp.core.classes.refused_machines import refused_machines
 from tgp.core.inventory.limits import NOTHING_USED, Usage
-from tgp.core.market.sources import lacking, sources_of
+from tgp.core.market.sources import lacking, machines_of, sources_of
 from tgp.core.model.account_access import access_of, accesses_of
 from tgp.core.model.costs import class_of
 from tgp.core.model.hold import Hold, hold_of
@@ -107,18 +110,28 @@ class PurchaseGatherer:
 
     def sources(self, node_class: GPUNodeClass) -> dict[str, SourceObservation]:
         """The sources of a class, by name."""
-        return {each.name: self._source(each) for each in sources_of(node_class).values()}
+        refused = self._refused(node_class)
+        return {each.name: self._source(each, refused) for each in sources_of(node_class).values()}
 
-    def _source(self, source: Source) -> SourceObservation:
+    def _refused(self, node_class: GPUNodeClass) -> Mapping[str, str]:
+        """Machines you own that are never switched for this class, each with the cause."""
+        found = {name: self._node(name) for name in machines_of(node_class)}
+        nodes = {name: node for name, node in found.items() if node is not None}
+        return refused_machines(node_class, self._views.classes.values(), nodes) if found else {}
+
+    def _source(self, source: Source, refused: Mapping[str, str]) -> SourceObservation:
         status = self._market.source_statuses.get(source.name)
-        refused = status is not None and (status.key.valid is False or status.key.exhausted)
+        key_refused = status is not None and (status.key.valid is False or status.key.exhausted)
         access = access_of(source).name
         return SourceObservation(
             lacking(source),
-            (status.key.why or "the provider refused the API key") if status is not None and refused else "",
+            (status.key.why or "the provider refused the API key") if status is not None and key_refused else "",
             self._listing_problem(access),
             self._consistency.distrust(access),
-            {each.name: self._machine_problem(source, each) for each in source.settings.machines},
+            {
+                each.name: refused.get(each.name) or self._machine_problem(source, each)
+                for each in source.settings.machines
+            },
             frozenset(each.name for each in source.settings.machines if self._is_on(each.name)),
         )
 

@@ -194,6 +194,14 @@ def _orphan_termination_failing(observation: ClassObservation) -> ConditionUpdat
     return ConditionUpdate("OrphanTerminationFailing", True, "TerminationFailing", message)
 
 
+def _machines_refused(observation: ClassObservation) -> ConditionUpdate | None:
+    """Machines you own that are never switched for this class."""
+    if not observation.refused_machines:
+        return None
+    message = "; ".join(f"{name} is never switched: {why}" for name, why in observation.refused_machines.items())
+    return ConditionUpdate("MachinesRefused", True, "NotUsable", message)
+
+
 def _machines_cooling_down(observation: ClassObservation) -> ConditionUpdate | None:
     """Machines you own that did not wake, or whose receiver asked for patience."""
     cooling = cooling_machines(observation.node_class, observation.book, observation.cooldowns, observation.now)
@@ -223,6 +231,7 @@ CHECKS: Mapping[str, Check] = MappingProxyType(
         "SweepHalted": _sweep_halted,
         "OrphanTerminationFailing": _orphan_termination_failing,
         "ImagePreparing": _image_preparing,
+        "MachinesRefused": _machines_refused,
         "MachinesCoolingDown": _machines_cooling_down,
     }
 )

@@ -38,6 +38,7 @@ class ClassObservation:
     machines: ClassMachines = field(default_factory=ClassMachines)
     preflight: ClassPreflight = field(default_factory=ClassPreflight)
     preparing: str = ""  # progress of the images that its machines wait for; empty: they wait for none
+    refused_machines: Mapping[str, str] = field(default_factory=dict)  # you own and it may not use, with the cause
     # the accounts that it buys from
     halted: str = ""  # why the orphan collector stopped at one of them; empty: it did not
     stuck: tuple[Stuck, ...] = ()  # machines that no request owns and whose termination fails

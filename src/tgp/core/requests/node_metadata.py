@@ -158,6 +158,12 @@ def cleanup_patch(node: Node, request_uid: str, desired: NodeMetadata | None, no
     return _changes(metadata=_changes(labels=labels, annotations=annotations), spec=spec) or None
 
 
+def labels_with(node: Node, ours: Mapping[str, str]) -> dict[str, str]:
+    """Of the Node of a machine you own, once ours are there: what another tool may have set stays."""
+    kept = {name: text for name, text in node.labels.items() if not _reserved(name) or name in FOUND_THERE}
+    return {**kept, **ours, **{name: kept[name] for name in KUBELETS_OWN | FOUND_THERE if name in kept}}
+
+
 def off_since(node: Node) -> datetime | None:
     """When the last request of a machine you own was over; None: it never had one, or has one now."""
     written = node.annotations.get(OFF_SINCE, "")

@@ -27,7 +27,7 @@ from tests.core.pools.planner.worlds import (
 from tgp.core.market.sources import sources_of
 from tgp.core.model.labels import LabelRequirement, selector
 from tgp.core.model.object_key import ObjectKey
-from tgp.core.model.offer import Trust
+from tgp.core.model.offer import BootMode, Trust
 from tgp.core.model.placement import Affinity, HostPort, NodeTerm, PodTerm, PreferredNodes, PreferredPods
 from tgp.core.model.resources import Resources
 from tgp.core.model.taints import Taint, Toleration
@@ -420,3 +420,14 @@ def test_a_spot_machine_is_charged_by_what_was_seen_of_its_kind():
     answer = plan(a_world([a_pod()], market, spot_allowed, spot_loss=often_lost))
     assert bought(answer) == {"fixed": 1}
     assert answer.orders[0].spot_loss == 0
+
+
+def test_of_two_machines_you_own_the_one_that_wakes_sooner_is_switched_on():
+    """Waking is a cost: the same price, and one of them took ten minutes longer."""
+    offers = [on_sale(name, 0.20, boot=BootMode.POWER, left=1) for name in ("box-1", "box-2")]
+    has = Resources(8_000, 32 << 30, (("nvidia.com/gpu", 1), ("pods", 110)))
+    shapes = {each.key: Shape(has, seconds) for each, seconds in zip(offers, (900, 300), strict=True)}
+    (order,) = plan(a_world(pods(1), a_market(*offers), a_pool(), shapes=shapes)).orders
+
+    assert order.offer.sku == "box-2"
+    assert order.hourly_microusd == 200_000

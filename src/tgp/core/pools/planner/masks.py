@@ -33,6 +33,9 @@ class LabelColumn:
     values: tuple[str | None, ...]  # distinct; None: the label is absent
     place: Index  # by source: into `values`
 
+    def at(self, source: int) -> str | None:
+        return self.values[int(self.place[source])]
+
     def admitted(self, admits: Callable[[str | None], bool]) -> Bools:
         verdicts = np.array([admits(value) for value in self.values], np.bool_)
         spread: Bools = verdicts[self.place]

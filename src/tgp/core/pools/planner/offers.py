@@ -30,7 +30,7 @@ from tgp.core.pools.planner.problem import Bools, Index
 from tgp.core.pools.planner.world import PlanInput, PlannedPool
 from tgp.core.pools.requirements import Malformed, together
 from tgp.core.requests.device_plugin import provides
-from tgp.core.requests.node_metadata import template_labels, template_taints
+from tgp.core.requests.node_metadata import labels_with, template_labels, template_taints
 from tgp.core.requests.purchase import SourceObservation, cannot_boot
 
 # Reasons of the pool, after those of the market.
@@ -66,7 +66,7 @@ def offers_of(pool: PlannedPool, world: PlanInput) -> PoolOffers:
     codes[codes == _MARKET_FITS] = FITS
     rows = np.sort(ranking.fitting)
     rows, why = _without_unavailable(pool, world, rows, codes)
-    table = _table(pool, world.book, rows)
+    table = _with_own_labels(_table(pool, world.book, rows), rows, world)
     within = _within_requirements(pool, table)
     codes[rows[~within]] = REASONS.index(OUTSIDE_POOL)
     rows, table = rows[within], _kept(table, within)
@@ -174,6 +174,26 @@ def _table(pool: PlannedPool, book: PriceBook, rows: Index) -> SourceTable:
     labels = {key: LabelColumn((value,), whole) for key, value in constant.items()} | labels
     taints, place = _taints(template, book, rows)
     return SourceTable(len(rows), labels, taints, place)
+
+
+def _with_own_labels(table: SourceTable, rows: Index, world: PlanInput) -> SourceTable:
+    """Machines you own have the labels of their Nodes, too."""
+    if not world.owned_nodes:
+        return table
+    found: dict[int, dict[str, str]] = {}
+    for place, row in enumerate(rows.tolist()):
+        node = world.owned_nodes.get(world.book.offers[row].key)
+        if node is not None:
+            ours = {key: text for key, column in table.labels.items() if (text := column.at(place)) is not None}
+            found[place] = labels_with(node, ours)
+    labels = dict(table.labels)
+    for key in sorted({key for each in found.values() for key in each}):
+        held = labels.get(key)
+        values = [held.at(place) if held is not None else None for place in range(table.size)]
+        for place, own in found.items():
+            values[place] = own.get(key)
+        labels[key] = label_column(values)
+    return SourceTable(table.size, labels, table.taints, table.taint_place)
 
 
 def _taints(template: NodeTemplate, book: PriceBook, rows: Index) -> tuple[tuple[tuple[Taint, ...], ...], Index]:

@@ -37,6 +37,7 @@ ASSUMED_LEFT = {Stock.CONFIRMED: 16, Stock.LIKELY: 4, Stock.UNKNOWN: 2}  # where
 MOST_LEFT = 10_000
 MOST_WEIGHT = 100  # of a pool
 RESTART_HOURS = 1 / 3  # ten minutes of work lost and ten minutes to boot again
+WOKEN_FOR_HOURS = 4.0  # over which the time that a machine you own takes to wake is spread
 UNKNOWN_USE = float("inf")
 
 
@@ -65,9 +66,20 @@ class SourceSet:
 
     @cached_property
     def charge(self) -> Floats:
-        """The price, and for spot machines what their loss is expected to cost."""
-        charge: Floats = self.price * (1 + self.spot_loss * RESTART_HOURS)
+        """The price, for spot machines what their loss is expected to cost, for machines you own what it is to wake."""
+        charge: Floats = self.price * (1 + self.spot_loss * RESTART_HOURS + self._boot_hours / WOKEN_FOR_HOURS)
         return charge
+
+    @cached_property
+    def _boot_hours(self) -> Floats:
+        """How long a machine you own took to wake, as measured; 0: not measured, or another machine."""
+        hours = np.zeros(self.size)
+        book = self.world.book
+        bought = np.flatnonzero(self.row >= 0) if self.world.shapes else np.zeros(0, np.intp)
+        for source in bought[book.columns.boot[self.row[bought]] == _POWER].tolist():
+            shape = self.world.shapes.get(book.offers[self.row[source]].key)
+            hours[source] = shape.boot_seconds / 3600 if shape is not None else 0.0
+        return hours
 
     @cached_property
     def spot_loss(self) -> Floats:

@@ -11,6 +11,7 @@ from typing import TypeAlias
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.nodepool import GPUNodePool
 from tgp.core.model.cooldowns import Cooldown, Cooldowns
+from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.offer import Offer
 from tgp.core.model.pod import Pod
@@ -90,6 +91,9 @@ class PlanInput:
     volumes: Mapping[str, Volume] = field(default_factory=dict)  # by name
     storage_classes: Mapping[str, StorageClass] = field(default_factory=dict)  # by name
     shapes: Mapping[str, Shape] = field(default_factory=dict)  # by offer key
+    owned_nodes: Mapping[str, Node] = field(
+        default_factory=dict
+    )  # by offer key: Nodes of machines you own, also while off
     successes: Mapping[str, int] = field(default_factory=dict)  # by offer key: launches in a row that succeeded
     spot_loss: Mapping[SpotKind, float] = field(default_factory=dict)  # an hour; a kind that is missing: as assumed
     not_for: Mapping[str, frozenset[str]] = field(default_factory=dict)  # pod uid → offer keys not bought for it again

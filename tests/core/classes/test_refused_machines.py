@@ -1,0 +1,48 @@
+"""Machines that a class names and may not use."""
+
+from datetime import UTC, datetime
+
+from tgp.api.nodeclass import GPUNodeClass, GPUNodeClassSpec, ProviderConfig, ProviderSettings
+from tgp.api.owned_machine import PowerMachine
+from tgp.core.classes.refused_machines import refused_machines
+from tgp.core.model.kube_object import KubeObject
+from tgp.core.model.node import Node
+from tgp.core.model.object_key import ObjectKey
+
+
+def a_class(name: str, *machines: str, hour: int = 12) -> KubeObject[GPUNodeClass]:
+    boxes = tuple(
+        PowerMachine(name=each, gpu_count=1, scale_up_endpoint="http://p/on", scale_down_endpoint="http://p/off")
+        for each in machines
+    )
+    providers = (ProviderConfig(name="webhook", settings=ProviderSettings(machines=boxes)),)
+    created = datetime(2026, 11, 16, hour, tzinfo=UTC)
+    return KubeObject(
+        key=ObjectKey("", name), created_at=created, value=GPUNodeClass(spec=GPUNodeClassSpec(providers=providers))
+    )
+
+
+def test_of_two_classes_the_older_has_the_machine():
+    old, new = a_class("z-old", "box-1", "box-2", hour=9), a_class("a-new", "box-2", "box-3")
+
+    assert refused_machines(old.value, (old, new), {}) == {}
+    assert refused_machines(new.value, (old, new), {}) == {
+        "box-2": "the older GPUNodeClass z-old names machine box-2, too"
+    }
+
+
+def test_of_two_classes_of_one_second_the_first_by_name_has_the_machine():
+    one, other = a_class("one", "box-1"), a_class("other", "box-1")
+
+    assert refused_machines(one.value, (other, one), {}) == {}
+    assert list(refused_machines(other.value, (other, one), {})) == ["box-1"]
+
+
+def test_a_control_plane_is_no_machine_of_a_class():
+    node_class = a_class("owned", "box-1", "box-2")
+    nodes = {
+        "box-1": Node(key=ObjectKey("", "box-1"), labels={"node-role.kubernetes.io/control-plane": ""}),
+        "box-2": Node(key=ObjectKey("", "box-2"), labels={"node-role.kubernetes.io/worker": ""}),
+    }
+
+    assert refused_machines(node_class.value, (node_class,), nodes) == {"box-1": "Node box-1 carries the control plane"}
