@@ -48,6 +48,7 @@ PARTS = (
     part("contracts/clouds"),
     part("contracts/talos", tools=True),
     part("takeover", tools=True),
+    part("project/chart", "project/test_chart.py", tools=True),
     part("contracts/mesh", tools=True),
 )
 
