@@ -7,7 +7,7 @@ import venv
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-NAMES = ("runtime", "dev", "go")
+NAMES = ("runtime", "build", "dev", "go")
 CLIENTS = "clients"  # a folder: one vendor's client each, locked apart from all others
 COMPILE = (
     "pip",

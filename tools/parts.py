@@ -34,6 +34,7 @@ PARTS = (
     part("controlplane/joining", "controlplane/test_joining.py", waits=True, tools=True),
     part("controlplane/lifecycle", "controlplane/test_lifecycle.py", waits=True, tools=True),
     part("controlplane/pools", "controlplane/test_pools.py", waits=True, tools=True),
+    part("controlplane/install", "controlplane/test_install.py", waits=True, tools=True),
     part("controlplane/scheduler", "controlplane/test_scheduler_judge.py", tools=True),
     part("realmesh", waits=True, tools=True),
     part("sim"),
@@ -48,6 +49,7 @@ PARTS = (
     part("contracts/clouds"),
     part("contracts/talos", tools=True),
     part("takeover", tools=True),
+    part("project/chart", "project/test_chart.py", tools=True),
     part("contracts/mesh", tools=True),
 )
 

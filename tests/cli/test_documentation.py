@@ -30,6 +30,7 @@ from tgp.core.joining.talos.releases import USUAL
 from tgp.core.joining.talos.render import inspect
 from tgp.core.model.talos import read_version
 from tgp.sim.apiserver import ApiServer
+from tools import toolbox
 from tools.clients import client_environment
 from tools.controlplane.fixtures import a_control_plane
 from tools.controlplane.plane import ControlPlane, Wanted
@@ -125,6 +126,7 @@ def environment(control_plane, kubectl_program, tmp_path_factory) -> dict[str, s
     """A terminal in the repository: our own programs first, and a cluster of its own."""
     folder = tmp_path_factory.mktemp("bin")
     (folder / "kubectl").symlink_to(kubectl_program)
+    (folder / "helm").symlink_to(toolbox.find(toolbox.HELM_CLIENT))
     (folder / "tgp").symlink_to(Path(sys.executable).with_name("tgp"))
     path = f"{folder}{os.pathsep}{os.environ['PATH']}"
     return {**os.environ, "PATH": path, "KUBECONFIG": str(control_plane.kubeconfig), "PYTHON": sys.executable}

@@ -12,6 +12,7 @@ KUBERNETES = "1.36.3"
 OLDEST_KUBERNETES = "1.28.15"  # the oldest API server our kinds are tried on
 ETCD = "3.7.3"
 KWOK = "0.8.0"
+HELM = "3.22.0"
 HEADSCALE = "0.29.3"
 TAILSCALE = "1.102.3"
 TAILSCALE_CLIENT = "2.9.0"  # of its API
@@ -101,6 +102,20 @@ KUBE_CONTROLLER_MANAGER = kubernetes_program("kube-controller-manager")
 KUBE_SCHEDULER = kubernetes_program("kube-scheduler")
 KWOK_CONTROLLER = Tool("kwok", KWOK, "sigs.k8s.io/kwok", "sigs.k8s.io/kwok/cmd/kwok", variable="TGP_KWOK", minutes=2)
 OLDEST_KUBE_APISERVER = kubernetes_program("kube-apiserver", OLDEST_KUBERNETES)
+HELM_CLIENT = Tool(
+    "helm",
+    HELM,
+    "helm.sh/helm/v3",
+    "helm.sh/helm/v3/cmd/helm",
+    variable="TGP_HELM",
+    minutes=2,
+    stamps=(
+        f"helm.sh/helm/v3/internal/version.version=v{HELM}",
+        "helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=1",  # what it renders for where no cluster is asked
+        f"helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor={KUBERNETES.split('.')[1]}",
+    ),
+    asks=("version",),
+)
 HEADSCALE_SERVER = Tool(
     "headscale",
     HEADSCALE,
@@ -195,5 +210,13 @@ def talos_judge(version: str) -> Tool:
 JUDGES = tuple(talos_judge(version) for version in TALOS)
 OTHER_JUDGES = tuple(talos_judge(version) for version in OTHER_TALOS)
 
-EVERYDAY = (ETCD_SERVER, KUBE_APISERVER, KUBECTL, KUBE_CONTROLLER_MANAGER, KUBE_SCHEDULER, KWOK_CONTROLLER)
+EVERYDAY = (
+    ETCD_SERVER,
+    KUBE_APISERVER,
+    KUBECTL,
+    KUBE_CONTROLLER_MANAGER,
+    KUBE_SCHEDULER,
+    KWOK_CONTROLLER,
+    HELM_CLIENT,
+)
 MESH = (WIREGUARD_GO, TAILSCALED, TAILSCALE_CLI, CONTAINERBOOT, HEADSCALE_SERVER)
