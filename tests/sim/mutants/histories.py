@@ -20,6 +20,7 @@ from tests.sim.cluster.manifests import a_pod
 from tests.sim.lifecycle.a_world import SimEnv, sim_env
 from tests.sim.lifecycle.reference import QUICK
 from tests.sim.mutants.account_histories import ACCOUNTS
+from tests.sim.mutants.budget_histories import BUDGETS
 from tests.sim.mutants.joining_histories import JOINING
 from tests.sim.mutants.lying_histories import LYING
 from tests.sim.mutants.moving_histories import MOVING
@@ -850,6 +851,7 @@ HISTORIES: dict[str, Callable[[str], None]] = {
         *LYING,
         *POOLS,
         *MOVING,
+        *BUDGETS,
     )
 }
 

@@ -1,6 +1,6 @@
 """GPUWorkloadBudgets: what pods used is kept in the status; beyond the quota they are acted on, once each."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -38,6 +38,7 @@ from tgp.ports.journal import Journal
 
 STALE_AFTER = 300.0  # seconds without a word of the API server about pods
 ASKED_AGAIN = timedelta(minutes=1)  # after an eviction that a PodDisruptionBudget blocked
+EMPTY_AGAIN = timedelta(seconds=30)  # after lists without any pod
 NEWER = "A newer version of the operator has counted here: this one leaves the account alone, and enforces nothing"
 LOST = "The account could not be read. It was made again from the pods that are still there: use may be higher"
 
@@ -53,6 +54,7 @@ class BudgetReconciler:
         journal: Journal,
         clock: Clock,
         silent_for: Callable[[], float],
+        list_pods: Callable[[], Awaitable[None]],
     ) -> None:
         self._budgets = budgets
         self._tracker = tracker
@@ -61,6 +63,7 @@ class BudgetReconciler:
         self._journal = journal
         self._clock = clock
         self._silent_for = silent_for
+        self._list_pods = list_pods
 
     async def reconcile(self, key: ObjectKey) -> datetime | None:
         record = self._budgets.get(key)
@@ -70,11 +73,16 @@ class BudgetReconciler:
         if record.value is None or record.deleting:
             return None
         try:
-            memory = self._tracker.memory_of(record, record.value)
+            memory = self._tracker.memory_of(record, record.value, listed_again=False)
+            if memory is None or memory.missing:  # what one list does not show may be there: ask for another
+                await self._list_pods()
+                memory = self._tracker.memory_of(record, record.value, listed_again=True)
         except NewerAccount:
             await self._leave_alone(record)
             return None
         now = self._clock.now()
+        if memory is None or not self._tracker.close_missing(memory):
+            return now + EMPTY_AGAIN
         restored = bool(memory.written) and record.value.status.account != memory.written
         if memory.changed_at is not None and now < memory.changed_at + GATHERED and not restored:
             return memory.changed_at + GATHERED
