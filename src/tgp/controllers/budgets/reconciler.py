@@ -40,6 +40,7 @@ STALE_AFTER = 300.0  # seconds without a word of the API server about pods
 ASKED_AGAIN = timedelta(minutes=1)  # after an eviction that a PodDisruptionBudget blocked
 EMPTY_AGAIN = timedelta(seconds=30)  # after lists without any pod
 NEWER = "A newer version of the operator has counted here: this one leaves the account alone, and enforces nothing"
+PAUSE = "This version counts and warns, and pauses nothing: use the action Evict to stop pods beyond the quota"
 LOST = "The account could not be read. It was made again from the pods that are still there: use may be higher"
 
 
@@ -125,6 +126,8 @@ class BudgetReconciler:
             names = ", ".join(sorted(memory.pods[uid].key.name for uid in memory.blocked if uid in memory.pods))
             if names:
                 return Trouble("EvictionBlocked", f"PodDisruptionBudgets keep pods that should go: {names}")
+        if memory.spec.enforcement.action == "Pause":
+            return Trouble("PauseUnavailable", PAUSE)
         return None
 
     async def _write(
@@ -190,7 +193,7 @@ class BudgetReconciler:
         if memory.spec.enforcement.action != "Evict":
             if last is not None and last >= since:
                 return False
-            message = "The quota is used up. No pod is stopped: the action of this budget is AlertOnly"
+            message = f"The quota is used up. No pod is stopped: the action is {memory.spec.enforcement.action}"
             self._journal.note(BudgetNoted(_subject(record), "QuotaExceeded", message, warning=True))
             return True
         begun = seconds(since) + memory.spec.enforcement.grace_period_seconds
