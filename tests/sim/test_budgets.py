@@ -9,7 +9,7 @@ import pytest
 from tests.sim.an_operator import create, furnish, operator_main
 from tests.sim.cluster.manifests import a_pod
 from tgp.adapters.kube.events import CORE_EVENT
-from tgp.api.resource import GPU_WORKLOAD_BUDGET, LEGACY_BUDGET, NODE, POD, POD_DISRUPTION_BUDGET
+from tgp.api.resource import GPU_WORKLOAD_BUDGET, LEGACY_BUDGET, NAMESPACE, NODE, POD, POD_DISRUPTION_BUDGET
 from tgp.core.budgets.spans import seconds
 from tgp.sim.checkers.objects import Quiet
 from tgp.sim.cluster.machines import Hardware
@@ -31,6 +31,10 @@ def begin(world: World, *, machines: int = 1, operators: int = 1) -> None:
         world.cluster.power_on(Hardware(f"node-{number}", cpu="64", memory="256Gi"))
     for number in range(operators):
         world.process(f"operator-{number}", operator_main())
+    create(world, NAMESPACE, "others")
+    another = a_pod("another", "others")  # a cluster without any pod is not believed for an hour
+    another["spec"]["containers"][0]["image"] = "other:1"
+    world.api.local_api.create(POD, another)
     world.run(minutes=2)
 
 
@@ -52,7 +56,7 @@ def a_team_pod(
 
 
 def pods(world: World) -> list[dict[str, Any]]:
-    return list(world.api.local_api.objects(POD))
+    return [pod for pod in world.api.local_api.objects(POD) if pod["metadata"]["namespace"] == "default"]
 
 
 def status(world: World, name: str = "team-a") -> dict[str, Any]:
@@ -317,6 +321,11 @@ def test_a_legacy_budget_shows_what_its_mirror_counts(world):
     assert float(shown["consumedGpuHours"]) == pytest.approx(0.1, abs=0.002)
     assert "lastEnforcementAt" in shown
     assert pods(world) == []
+
+
+def test_an_action_that_is_not_there_yet_is_said(world):
+    a_budget(world, action="Pause")
+    assert condition(world, "Degraded") == ("True", "PauseUnavailable")
 
 
 def test_a_silent_node_makes_its_pods_use_unsure_and_its_end_ends_them(world):

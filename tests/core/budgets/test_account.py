@@ -162,7 +162,7 @@ TABLE = [
     ("never started, finished: its own both", OpenPod(None, 1000), (WRITTEN + 50, WRITTEN + 60), 10, 0, 0),
     ("open, gone: until now, sure while watched", OpenPod(WRITTEN - 100, 1000), None, 700, 300, 0),
     ("gone from a silent Node", OpenPod(WRITTEN - 100, 1000, None, WRITTEN - 40), None, 700, 640, 0),
-    ("never started and gone: nothing", OpenPod(None, 1000), None, 0, 0, 0),
+    ("never started and gone: it may have run since", OpenPod(None, 1000), None, 600, 600, 0),
     ("ended: nothing", "ended", (WRITTEN - 90, WRITTEN - 10), 0, 0, 0),
     ("finished before: it was counted", None, (WRITTEN - 500, WRITTEN - 60), 0, 0, 0),
     ("finished later: all of it", None, (WRITTEN - 30, WRITTEN - 20), 10, 0, 0),

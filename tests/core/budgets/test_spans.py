@@ -67,7 +67,7 @@ def test_it_starts_with_the_first_container_that_asks_for_the_resource():
 
 @pytest.mark.parametrize(
     ("stamp", "start"),
-    [(5, SEEN - 5), (60, SEEN - 60), (86_400, SEEN - 60), (-86_400, SEEN)],
+    [(5, SEEN - 5), (60, SEEN - 60), (86_400, SEEN), (-86_400, SEEN)],
     ids=["right", "late report", "a day behind", "a day ahead"],
 )
 def test_a_stamp_is_believed_within_the_bounds_of_what_was_seen(stamp, start):
@@ -80,11 +80,12 @@ def test_a_host_whose_clock_is_off_is_billed_the_same(skew):
     later = SEEN + 1800
     ended = a_pod(phase=SUCCEEDED, started_at=ago(seconds=2 + skew), ended_at=T + timedelta(seconds=1800 - 2 - skew))
     assert began is not None
-    assert sight(ended, GPU, later).end - began == 1800
+    assert abs(sight(ended, GPU, later).end - began - 1800) <= 2, "the delay of its reports"
 
 
 def test_after_a_silent_view_older_stamps_are_believed():
     assert sight(a_pod(started_at=ago(seconds=500)), GPU, SEEN, silent=600).start == SEEN - 500
+    assert sight(a_pod(started_at=ago(days=1)), GPU, SEEN, silent=600).start == SEEN - 600
 
 
 def test_in_a_list_stamps_hold_from_the_pods_creation_on():

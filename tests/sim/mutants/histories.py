@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 
 from tests.sim.mutants.account_histories import ACCOUNTS
+from tests.sim.mutants.budget_histories import BUDGETS
 from tests.sim.mutants.joining_histories import JOINING
 from tests.sim.mutants.limit_histories import LIMITS
 from tests.sim.mutants.lost_state_histories import LOST_STATE
@@ -24,7 +25,19 @@ from tgp.sim.checkers.recorder import Violation
 PROMISE_BROKEN = 1
 HISTORIES: dict[str, Callable[[str], None]] = {
     function.__name__.replace("_", "-"): function
-    for function in (*ORDERS, *LIMITS, *VIEWS, *LOST_STATE, *ACCOUNTS, *JOINING, *LYING, *POOLS, *POWER, *MOVING)
+    for function in (
+        *ORDERS,
+        *LIMITS,
+        *VIEWS,
+        *LOST_STATE,
+        *ACCOUNTS,
+        *JOINING,
+        *LYING,
+        *POOLS,
+        *POWER,
+        *MOVING,
+        *BUDGETS,
+    )
 }
 
 

@@ -33,6 +33,7 @@ def build(deps: Deps, stores: Stores, budgets: Budgets) -> list[Controller]:
         journal=deps.journal,
         clock=deps.clock,
         silent_for=lambda: deps.caches.silent_for(stores.pods),
+        list_pods=lambda: deps.caches.list_again(stores.pods),
     )
     mirrors = LegacyBudgetReconciler(stores.legacy_budgets, stores.budgets, deps.cluster, deps.journal, deps.clock)
     return [

@@ -1,6 +1,6 @@
 """GPUWorkloadBudgets: what pods used is kept in the status; beyond the quota they are acted on, once each."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -38,7 +38,9 @@ from tgp.ports.journal import Journal
 
 STALE_AFTER = 300.0  # seconds without a word of the API server about pods
 ASKED_AGAIN = timedelta(minutes=1)  # after an eviction that a PodDisruptionBudget blocked
+EMPTY_AGAIN = timedelta(seconds=30)  # after lists without any pod
 NEWER = "A newer version of the operator has counted here: this one leaves the account alone, and enforces nothing"
+PAUSE = "This version counts and warns, and pauses nothing: use the action Evict to stop pods beyond the quota"
 LOST = "The account could not be read. It was made again from the pods that are still there: use may be higher"
 
 
@@ -53,6 +55,7 @@ class BudgetReconciler:
         journal: Journal,
         clock: Clock,
         silent_for: Callable[[], float],
+        list_pods: Callable[[], Awaitable[None]],
     ) -> None:
         self._budgets = budgets
         self._tracker = tracker
@@ -61,6 +64,7 @@ class BudgetReconciler:
         self._journal = journal
         self._clock = clock
         self._silent_for = silent_for
+        self._list_pods = list_pods
 
     async def reconcile(self, key: ObjectKey) -> datetime | None:
         record = self._budgets.get(key)
@@ -70,11 +74,16 @@ class BudgetReconciler:
         if record.value is None or record.deleting:
             return None
         try:
-            memory = self._tracker.memory_of(record, record.value)
+            memory = self._tracker.memory_of(record, record.value, listed_again=False)
+            if memory is None or memory.missing:  # what one list does not show may be there: ask for another
+                await self._list_pods()
+                memory = self._tracker.memory_of(record, record.value, listed_again=True)
         except NewerAccount:
             await self._leave_alone(record)
             return None
         now = self._clock.now()
+        if memory is None or not self._tracker.close_missing(memory):
+            return now + EMPTY_AGAIN
         restored = bool(memory.written) and record.value.status.account != memory.written
         if memory.changed_at is not None and now < memory.changed_at + GATHERED and not restored:
             return memory.changed_at + GATHERED
@@ -117,6 +126,8 @@ class BudgetReconciler:
             names = ", ".join(sorted(memory.pods[uid].key.name for uid in memory.blocked if uid in memory.pods))
             if names:
                 return Trouble("EvictionBlocked", f"PodDisruptionBudgets keep pods that should go: {names}")
+        if memory.spec.enforcement.action == "Pause":
+            return Trouble("PauseUnavailable", PAUSE)
         return None
 
     async def _write(
@@ -182,7 +193,7 @@ class BudgetReconciler:
         if memory.spec.enforcement.action != "Evict":
             if last is not None and last >= since:
                 return False
-            message = "The quota is used up. No pod is stopped: the action of this budget is AlertOnly"
+            message = f"The quota is used up. No pod is stopped: the action is {memory.spec.enforcement.action}"
             self._journal.note(BudgetNoted(_subject(record), "QuotaExceeded", message, warning=True))
             return True
         begun = seconds(since) + memory.spec.enforcement.grace_period_seconds

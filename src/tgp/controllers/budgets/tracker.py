@@ -33,6 +33,8 @@ from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
 from tgp.ports.clock import Clock
 
+EMPTY_BELIEVED_AFTER = 3600.0  # seconds for which no list has shown any pod
+
 
 @dataclass(slots=True, eq=False)
 class BudgetMemory:
@@ -48,6 +50,7 @@ class BudgetMemory:
     pods: dict[bytes, Pod] = field(default_factory=dict)  # the open ones
     finished: set[bytes] = field(default_factory=set)  # those that count no longer, and are still there
     changed_at: datetime | None = None  # since when spans wait to be written
+    missing: dict[bytes, Sighting] = field(default_factory=dict)  # a list did not show them: closed if pods are shown
     blocked: dict[bytes, datetime] = field(default_factory=dict)  # evictions to be asked for again then
 
     @property
@@ -80,6 +83,7 @@ class BudgetTracker:
         self._silent_for = silent_for
         self._watched_until = watched_until
         self._budgets: dict[str, dict[ObjectKey, BudgetMemory]] = {}  # by namespace
+        self._empty_since: float | None = None  # boot time; None: pods are shown
 
     @property
     def version(self) -> int:
@@ -100,17 +104,27 @@ class BudgetTracker:
 
     # -- budgets -------------------------------------------------------------------------------------------------------
 
-    def memory_of(self, record: KubeObject[GPUWorkloadBudget], budget: GPUWorkloadBudget) -> BudgetMemory:
-        """Raises NewerAccount if a newer version of the operator counts here."""
+    def memory_of(
+        self, record: KubeObject[GPUWorkloadBudget], budget: GPUWorkloadBudget, *, listed_again: bool
+    ) -> BudgetMemory | None:
+        """None: pods of the account are not shown, and another list has to confirm that.
+
+        Raises NewerAccount if a newer version of the operator counts here.
+        """
         held = self._budgets.get(record.key.namespace, {}).get(record.key)
         if held is None or held.uid != record.uid_text:
-            held = self._taken_up(record, budget)
+            taken = self._taken_up(record, budget, listed_again=listed_again)
+            if taken is None:
+                return None
+            held = taken
             self._budgets.setdefault(record.key.namespace, {})[record.key] = held
         elif held.generation != record.generation:
             self._respecify(held, record, budget.spec)
         return held
 
-    def _taken_up(self, record: KubeObject[GPUWorkloadBudget], budget: GPUWorkloadBudget) -> BudgetMemory:
+    def _taken_up(
+        self, record: KubeObject[GPUWorkloadBudget], budget: GPUWorkloadBudget, *, listed_again: bool
+    ) -> BudgetMemory | None:
         now, spec, status = self._clock.now(), budget.spec, budget.status
         made_at = seconds(record.created_at or now)
         lost = False
@@ -138,6 +152,8 @@ class BudgetTracker:
             for pod in self._of_namespace(record.key.namespace)
             if counts(pod, memory.resource) and (memory.belongs(pod) or short_uid(pod) in known)
         }
+        if not pods.keys() >= account.open.keys() and (not listed_again or self._shows_nothing()):
+            return None
         watched = self._watched_until()
         written = account.at
         changed = take_up(
@@ -209,6 +225,7 @@ class BudgetTracker:
         if node is None and not known:
             return False  # its Node is gone, or will be shown soon
         silent = int(min(self._silent_for(), 1e9))
+        memory.missing.pop(uid, None)
         seen = sight(pod, memory.resource, seconds(now), silent, node)
         changed = memory.account.see(seen, seconds(now), since)
         if uid in memory.account.open:
@@ -229,11 +246,33 @@ class BudgetTracker:
             # The removal itself came with a later state. A list without it tells only that it went since the last one.
             unheard = int(min(self._silent_for(), 1e9)) if known is last else None
             sure = seconds(now) - unheard if unheard is not None else None
-            memory.account.see(sight_gone(last, memory.resource, seconds(now), self._sure(last, sure)), seconds(now))
+            gone = sight_gone(last, memory.resource, seconds(now), self._sure(last, sure))
+            if sure is None:
+                memory.account.see(gone, seconds(now))
+            else:
+                memory.missing[uid] = gone if gone.start is not None else msgspec.structs.replace(gone, start=sure)
         else:
             return False
         memory.changed_at = memory.changed_at or now
         return True
+
+    def close_missing(self, memory: BudgetMemory) -> bool:
+        """Close what a second list does not show either; whether that was believed."""
+        if memory.missing and self._shows_nothing():
+            return False
+        for gone in memory.missing.values():
+            memory.account.see(gone, seconds(self._clock.now()))
+        memory.missing.clear()
+        return True
+
+    def _shows_nothing(self) -> bool:
+        """A list without any pod proves nothing, unless it stays so: a cluster may really have none."""
+        if len(self._pods):
+            self._empty_since = None
+            return False
+        if self._empty_since is None:
+            self._empty_since = self._clock.boottime()
+        return self._clock.boottime() - self._empty_since < EMPTY_BELIEVED_AFTER
 
     def _sure(self, pod: Pod, until: int | None) -> int | None:
         silent = silent_since(self._nodes.get(ObjectKey("", pod.node)))

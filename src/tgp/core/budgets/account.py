@@ -214,6 +214,7 @@ def take_up(
     | open | finished | closed with its own end |
     | open, never started | running or finished | its own start, its own end |
     | open | gone | closed now; sure until the other process, or its Node, was last heard of |
+    | open, never started | gone | from the last write until now, all of it unsure |
     | ended | anything | nothing |
     | absent | finished before the last write | nothing: it was counted |
     | absent | finished later, or running | from its start, if that is later than the last write; else from that write |
@@ -223,8 +224,10 @@ def take_up(
     here, changed = {each.uid: each for each in listed}, False
     for uid, pod in list(account.open.items()):
         if uid not in here:
-            heard = min(alive_until if pod.sure_until is None else min(alive_until, pod.sure_until), now)
-            gone = Sighting(uid, pod.milli, pod.start, now, max(heard, 0), pod.rate)
+            heard = min(alive_until, now) if pod.sure_until is None else min(alive_until, pod.sure_until, now)
+            if pod.start is None:  # it may have started at once
+                heard = min(heard, written)
+            gone = Sighting(uid, pod.milli, written if pod.start is None else pod.start, now, heard, pod.rate)
             changed = account.see(gone, now) or changed
     for uid, each in here.items():
         if uid in account.open:

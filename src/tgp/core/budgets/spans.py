@@ -41,9 +41,9 @@ def seconds(moment: datetime) -> int:
     return int(moment.timestamp())
 
 
-def bounded(stamp: datetime | None, earliest: int, seen: int) -> int | None:
-    """A kubelet's stamp within what was seen; None: there is no stamp."""
-    return None if stamp is None else max(min(seconds(stamp), seen), min(earliest, seen))
+def believed(stamp: datetime, earliest: int, seen: int, otherwise: int) -> int:
+    """A kubelet's stamp, if it lies within the bounds of what was seen."""
+    return seconds(stamp) if earliest <= seconds(stamp) <= seen else otherwise
 
 
 def counts(pod: Pod, resource: str) -> bool:
@@ -58,11 +58,12 @@ def sight(pod: Pod, resource: str, seen: int, silent: int = 0, node: Node | None
     """
     earliest = seen - max(STATUS_DELAY, silent)
     created = seconds(pod.created_at) if pod.created_at is not None else earliest
-    start = bounded(pod.started(resource), max(earliest, created), seen)
-    end = None
+    earliest = max(earliest, created)
+    began, start, end = pod.started(resource), None, None
+    if began is not None:
+        start = believed(began, earliest, seen, earliest if silent > STATUS_DELAY else seen)
     if pod.finished:
-        end = bounded(pod.ended_at, max(earliest, created), seen)
-        end = seen if end is None else end
+        end = seen if pod.ended_at is None else believed(pod.ended_at, earliest, seen, seen)
     if start is not None and end is not None:
         end = max(start, end)
     heard = silent_since(node) if end is None else None

@@ -1,0 +1,99 @@
+"""Who goes when a budget is used up: as few as needed, in one fixed order, and nobody twice."""
+
+import random
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.amounts import amount
+from tgp.core.budgets.account import USED, BudgetAccount, OpenPod, fresh
+from tgp.core.budgets.assess import Limits
+from tgp.core.budgets.victims import back_by, order, victims
+from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.pod import RUNNING, OwnerRef, Pod
+
+NOW = 1_800_000_000
+BY = NOW + 3600
+
+
+def a_pod(name: str, **changes) -> Pod:
+    return Pod(**{"key": ObjectKey("team", name), "uid": name, "node": "n", "phase": RUNNING, **changes})
+
+
+def a_team(*pods: Pod, started: int = NOW - 3600, milli: int = 1000) -> tuple[dict[bytes, Pod], BudgetAccount]:
+    account = fresh(24, NOW)
+    running = {pod.key.name.encode(): pod for pod in pods}
+    account.open = {uid: OpenPod(started, milli) for uid in running}
+    return running, account
+
+
+def names(chosen) -> list[str]:
+    return [pod.key.name for victim in chosen for pod in victim.pods]
+
+
+def test_lowest_priority_first_then_most_used_then_by_name_and_protected_ones_last():
+    running, account = a_team(
+        a_pod("high", priority=10),
+        a_pod("b"),
+        a_pod("a"),
+        a_pod("much"),
+        a_pod("kept", annotations={"tgp.io/do-not-disrupt": "true"}),
+    )
+    account.open[b"much"] = OpenPod(NOW - 7200, 1000)
+    assert names(order(running, account.open, NOW)) == ["much", "a", "b", "high", "kept"]
+
+
+def test_the_pods_of_one_job_go_together():
+    owner = (OwnerRef("Job", "train", "job-uid", "batch/v1", controller=True),)
+    running, account = a_team(a_pod("x-0", owners=owner), a_pod("alone"), a_pod("x-1", owners=owner))
+    chosen = order(running, account.open, NOW)
+    assert [names([each]) for each in chosen] == [["x-0", "x-1"], ["alone"]]
+    assert chosen[0].milli == 2000
+
+
+def test_a_team_that_burns_what_the_window_frees_loses_nobody():
+    running, account = a_team(a_pod("a"), started=NOW - 2 * 86_400)
+    limits = Limits(account.used(USED, NOW))
+    assert victims(running, account, limits, NOW, by=BY) == ()
+
+
+def test_only_running_pods_are_chosen_and_those_that_leave_already_are_taken_into_account():
+    leaving = a_pod("leaving", deletion_requested_at=datetime.fromtimestamp(NOW, UTC))
+    running, account = a_team(leaving, a_pod("a"), a_pod("b"))
+    account.open[b"b"] = OpenPod(None, 1000)
+    limits = Limits(account.used(USED, NOW) + 3_600_000)
+    assert names(victims(running, account, limits, NOW, by=BY)) == []
+    assert names(victims(running, account, Limits(1), NOW, by=BY)) == ["a"]
+
+
+def test_one_that_is_held_is_passed_over_and_the_next_goes():
+    running, account = a_team(a_pod("a"), a_pod("b"), a_pod("c"))
+    limits = Limits(account.used(USED, NOW) + 2 * 3_600_000)
+    assert names(victims(running, account, limits, NOW, by=BY)) == ["a"]
+    assert names(victims(running, account, limits, NOW, by=BY, passed={b"a"})) == ["b"]
+
+
+@pytest.mark.parametrize("seed", range(amount(30, 300)))
+def test_they_are_a_prefix_of_the_order_and_one_less_would_not_do(seed):
+    luck = random.Random(seed)
+    running, account = a_team(*(a_pod(f"p{number}", priority=luck.randrange(3)) for number in range(6)))
+    for uid in running:
+        account.open[uid] = OpenPod(NOW - luck.randrange(1, 90_000), luck.choice((500, 1000, 8000)))
+    limits = Limits(int(account.used(USED, NOW) * luck.uniform(0.5, 1.2)) + 1)
+    chosen = victims(running, account, limits, NOW, by=BY)
+    every = order(running, account.open, NOW)
+    assert list(chosen) == every[: len(chosen)]
+
+    def use_without(gone: int) -> int:
+        return account.used(USED, BY) - sum(each.milli for each in every[:gone]) * (BY - NOW)
+
+    assert use_without(len(chosen)) <= limits.used or len(chosen) == len(every)
+    if chosen:
+        assert use_without(len(chosen) - 1) > limits.used
+
+
+def test_use_shall_be_back_within_a_part_of_the_window_and_then_again():
+    assert back_by(86_400, NOW, NOW) == NOW + 3600
+    assert back_by(86_400, NOW, NOW + 3599) == NOW + 3600
+    assert back_by(86_400, NOW, NOW + 3600) == NOW + 7200
+    assert back_by(3600, NOW, NOW) == NOW + 600

@@ -1,0 +1,113 @@
+"""Hours and days of budgets with everything that goes wrong, beside the truth: I10 to I12 at every write."""
+
+from random import Random
+
+import pytest
+
+from tests.amounts import amount
+from tests.sim.an_operator import furnish, operator_main
+from tests.sim.test_budgets import a_budget, a_team_pod, begin, consumed, pods, status
+from tgp.api.resource import GPU_WORKLOAD_BUDGET, NODE, POD
+from tgp.sim.checkers.budgets import BudgetWatch
+from tgp.sim.cluster.machines import Hardware
+from tgp.sim.faults import swarm
+from tgp.sim.plans import Act, every_plan
+from tgp.sim.world import World
+
+STEPS = amount(30, 60)
+
+
+def wipe(world: World, luck: Random) -> None:
+    """While a leader looks: what is wiped while nobody does is lost, and that is said."""
+    world.run(minutes=1)
+    if all(process.running for process in world.processes.values()):
+        change = {"status": {"account": luck.choice((None, "nonsense")), "consumedGpuHours": "0"}}
+        world.api.local_api.merge_patch(GPU_WORKLOAD_BUDGET, "default", "team-a", change, "status")
+        world.run(minutes=1)
+
+
+def live(world: World, luck: Random, steps: int, *, wipes: bool = True) -> None:
+    """Pods come, end, are deleted and change their labels; Nodes fall silent and go; statuses are wiped."""
+    api = world.api.local_api
+    for _ in range(steps):
+        world.run(seconds=luck.uniform(5, 900))
+        names = [pod["metadata"]["name"] for pod in pods(world)]
+        chance = luck.random()
+        if chance < 0.5 or not names:
+            length = luck.choice(("", "20s", "5m", "40m", "3h"))
+            labels = {"team": luck.choice(("a", "a", "b"))}
+            a_team_pod(world, f"pod-{luck.randrange(10**9)}", run_for=length, labels=labels)
+        elif chance < 0.7:
+            api.delete(POD, "default", luck.choice(names))
+        elif chance < 0.8:
+            change = {"metadata": {"labels": {"team": luck.choice(("a", "b"))}}}
+            api.merge_patch(POD, "default", luck.choice(names), change)
+        elif chance < 0.85 and wipes:
+            wipe(world, luck)
+        elif chance < 0.9 and "node-1" in world.cluster.machines.names():
+            world.cluster.power_off("node-1")
+        elif chance < 0.93 and api.get(NODE, "", "node-1") is not None:
+            api.delete(NODE, "", "node-1")
+        elif "node-1" not in world.cluster.machines.names():
+            world.cluster.power_on(Hardware("node-1", cpu="64", memory="256Gi"))
+
+
+@pytest.mark.parametrize("seed", range(amount(1, 20)))
+def test_a_day_with_kills_and_hand_overs_is_counted_once_and_never_less(seed):
+    with World(f"budgets-{seed}") as world:
+        watch = BudgetWatch(world)
+        begin(world, machines=2, operators=2)
+        luck = world.luck("history")
+        a_budget(world, hours=1000)
+        a_budget(world, "short", hours=1000, window=1)
+        for _ in range(6):
+            live(world, luck, STEPS // 6)
+            world.processes[luck.choice(("operator-0", "operator-1"))].crash(restart_after=luck.uniform(1, 900))
+        world.run(minutes=30)
+        assert watch.looks > 20
+        assert consumed(world) > 0
+
+
+@pytest.mark.parametrize("seed", range(amount(1, 20)))
+def test_with_any_faults_use_is_never_below_the_truth_and_enforced_once(seed):
+    with World(f"faulty-budgets-{seed}", faults=swarm(f"faulty-budgets-{seed}")) as world:
+        watch = BudgetWatch(world, late=240)
+        furnish(world)
+        for number in range(2):
+            world.cluster.power_on(Hardware(f"node-{number}", cpu="64", memory="256Gi"))
+            world.process(f"operator-{number}", operator_main(shipped=True))
+        a_budget(world, hours=6, window=4, action="Evict", gracePeriodSeconds=300)
+        live(world, world.luck("history"), STEPS, wipes=False)
+        world.calm()
+        world.run(minutes=20)
+        assert watch.looks > 10
+
+
+def short_history(world: World) -> None:
+    begin(world)
+    a_budget(world, hours="0.05", action="Evict", gracePeriodSeconds=20)
+    for number in range(2):
+        a_team_pod(world, f"pod-{number}", run_for=("1m", "")[number])
+    world.run(minutes=6)
+
+
+def test_a_crash_at_any_write_changes_neither_use_nor_enforcement():
+    """Enumerated: before and after each write of the account and each eviction."""
+    with World("written") as world:
+        short_history(world)
+        truth, effects = consumed(world), list(world.effects)
+    plans = [
+        *every_plan(
+            effects,
+            lambda effect: "gpuworkloadbudgets" in effect.path or effect.path.endswith("/eviction"),
+            (Act.CRASH_BEFORE, Act.CRASH_AFTER, Act.LOST_ANSWER),
+        )
+    ]
+    assert len(plans) >= 20
+    for plan in plans[:: amount(6, 1)]:
+        with World("written", plan=plan) as world:
+            BudgetWatch(world, late=60)
+            short_history(world)
+            world.run(minutes=2)
+            assert pods(world) == [] or status(world)["gpusInUse"] == "0", str(plan)
+            assert consumed(world) == pytest.approx(truth, abs=60), str(plan)
