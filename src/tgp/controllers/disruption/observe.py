@@ -16,11 +16,11 @@ from tgp.controllers.pools.memory import PoolMemory
 from tgp.controllers.pools.observe import PlanObservation, WorldObserver
 from tgp.controllers.requests.indexes import BY_NODE, BY_POOL_UID, PODS_BY_NODE
 from tgp.controllers.requests.purchase_gatherer import Views
-from tgp.core.disruption.candidates import standing_of, why_left
+from tgp.core.disruption.candidates import SETTLED_FOR, standing_of, why_left
 from tgp.core.disruption.causes import WHEN_UNDERUTILIZED, FoundExchange, Machine, Standing
 from tgp.core.disruption.drift import stamp_of
 from tgp.core.disruption.illness import RepairRule, gpus_missing, illness_of
-from tgp.core.disruption.moves import DisruptionObservation, move_of, pods_to_move, to_plan
+from tgp.core.disruption.moves import DisruptionObservation, Refit, kept_free, move_of, pods_to_move, to_plan
 from tgp.core.market.sources import machines_of
 from tgp.core.model.attempts import attempts_of, open_attempt, provider_of
 from tgp.core.model.kube_object import KubeObject
@@ -79,6 +79,7 @@ class DisruptionObserver:
         self._clouds = clouds
         self._clock = clock
         self._searches: dict[ObjectKey, _Search] = {}  # by pool
+        self._received: dict[str, datetime] = {}  # by Node: when pods of a machine that left were to come
         self._pods_on: dict[str, tuple[frozenset[str], datetime | None]] = {}  # by Node; and when that changed
         self._default_backend = default_backend  # the operator's own mesh
         self._repair_rules = repair_rules
@@ -102,6 +103,7 @@ class DisruptionObserver:
         from tgp.core.disruption.refits import refits  # with the first move: it imports the planner and its solver
 
         found = await self._compute.run(lambda: refits(seen, keys, world.world, placed, leaving))
+        self._note_rooms(seen, found.refits)
         if searching:
             stopped = planned is None or bool(planned.stopped)
             await self._search(seen, None if stopped else replace(world.world, capacity=found.rooms))
@@ -154,7 +156,17 @@ class DisruptionObserver:
         facts = known_facts(self._clouds, provider_of(open_attempt(attempts_of(machine.record))))
         step = facts.billing_step if facts is not None else INSTANT
         changed_at = self._changed_at(machine.node.name, machine.pods, now)
-        return standing_of(machine, pool, losses, now, billing_step=step, changed_at=changed_at)
+        received_at = self._received.get(machine.node.name)
+        return standing_of(
+            machine, pool, losses, now, billing_step=step, changed_at=changed_at, received_at=received_at
+        )
+
+    def _note_rooms(self, seen: DisruptionObservation, found: Mapping[ObjectKey, Refit]) -> None:
+        """Nodes that pods come to next, which then settle for a while."""
+        leaving = (each.record.key for each in seen.machines if kept_free(each))
+        names = {name for key in leaving if key in found for name in found[key].rooms}
+        kept = {name: at for name, at in self._received.items() if seen.now < at + SETTLED_FOR}
+        self._received = {**kept, **dict.fromkeys(names, seen.now)}
 
     def _changed_at(self, node: str, pods: Iterable[Pod], now: datetime) -> datetime | None:
         uids = frozenset(uid_text(pod.uid) for pod in pods if not pod.finished and not pod.of_daemon_set)

@@ -28,6 +28,7 @@ def standing_of(
     *,
     billing_step: timedelta = INSTANT,
     changed_at: datetime | None = None,
+    received_at: datetime | None = None,
 ) -> Standing | None:
     """None: what it costs is not known. `losses`: of spot machines, an hour."""
     attempt = open_attempt(attempts_of(machine.record))
@@ -36,7 +37,7 @@ def standing_of(
     offer = attempt.offer
     loss = losses.get((offer.provider, offer.gpu_type or ""), ASSUMED_SPOT_LOSS) if offer.spot else 0.0
     paid = cost_of(attempt, now, billing_step) - cost_of(attempt, now)
-    return Standing(machine, pool, hourly_of(attempt), loss, paid, changed_at)
+    return Standing(machine, pool, hourly_of(attempt), loss, paid, changed_at, received_at)
 
 
 def why_left(standing: Standing, budgets: Iterable[PodDisruptionBudget], now: datetime) -> str:
@@ -80,6 +81,8 @@ def _unsettled(standing: Standing, after: timedelta, now: datetime) -> str:
     ready = machine.record.value.status.ready_at if machine.record.value is not None else None
     if ready is None:
         return "it has not become Ready yet"
+    if standing.received_at is not None and now < standing.received_at + SETTLED_FOR:
+        return f"pods were moved there at {standing.received_at:%H:%M:%S}Z, less than {go_duration(SETTLED_FOR)} ago"
     if REPLACES in machine.record.annotations and now < ready + SETTLED_FOR:
         return f"it replaced another machine at {ready:%H:%M:%S}Z, less than {go_duration(SETTLED_FOR)} ago"
     return ""

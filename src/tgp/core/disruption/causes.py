@@ -74,6 +74,7 @@ class Standing:
     spot_loss: float = 0.0  # the chance that it is lost within an hour; 0: it is no spot machine
     paid_microusd: int = 0  # of a begun billing step: for time that has not passed yet
     changed_at: datetime | None = None  # when a pod last came or went; None: not known
+    received_at: datetime | None = None  # when pods of a machine that left were last to come; None: not known
 
     @property
     def key(self) -> ObjectKey:

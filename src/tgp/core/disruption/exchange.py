@@ -26,6 +26,7 @@ from tgp.core.model.resources import NOTHING
 from tgp.core.model.workload import PodDisruptionBudget
 from tgp.core.pools.limits import after_orders
 from tgp.core.pools.planner.plan import plan
+from tgp.core.pools.planner.solve import THOROUGH, Effort
 from tgp.core.pools.planner.world import Order, Plan, PlanInput
 from tgp.core.requests.node_metadata import template_labels
 
@@ -35,6 +36,8 @@ ROUNDED_FROM = (0.99, 0.5, 0.1)  # the share of a machine from which on it is em
 MOST_REPAIRS = 3  # plans that are made again without the machines whose pods found no place
 FEW = 40  # machines that may be emptied: with so many, it is tried to empty one more or one less
 MOST_PASSES = 4  # over all of them
+MANY = THOROUGH.small  # pods that move: with more, the search for whole numbers costs more than it saves
+SEARCHING = Effort(exact_rounds=1, good=1.0)
 HOUR = timedelta(hours=1)
 
 
@@ -211,7 +214,7 @@ class _Consolidating:
             if not pods:
                 return chosen, Plan()
             rooms = tuple(each for each in self._world.capacity if each.name not in chosen)
-            made = plan(replace(self._world, pods=pods, capacity=rooms))
+            made = plan(replace(self._world, pods=pods, capacity=rooms), THOROUGH if len(pods) <= MANY else SEARCHING)
             if not made.unserved:
                 return chosen, made
             unserved = {uid_text(each.pod.uid) for each in made.unserved}

@@ -76,6 +76,7 @@ class Refit:
 
     orders: tuple[Order, ...] = ()  # machines that would have to be bought
     coming: tuple[str, ...] = ()  # machines on their way that have room for some of them
+    rooms: tuple[str, ...] = ()  # Nodes that have room for some of them
     unserved: str = ""  # why some pod would have no place, in text for users
     limited: bool = False  # … and the reason is a limit
     too_little: str = ""  # of an exchange: why it is not worth it any more, in text for users
@@ -526,8 +527,7 @@ class _Look:
         begun, move = f"{cause.reason}: {cause.message}", move_of(machine.record)
         held = holds(machine.record, CONDITION)
         since = held.last_transition_time if held is not None else None
-        kept_free = machine.node is not None and HARD in machine.node.taints
-        if since is not None and self._now >= since + MOVE_AT_MOST and not kept_free:
+        if since is not None and self._now >= since + MOVE_AT_MOST and not kept_free(machine):
             return _Block("MoveTimedOut", f"{begun}. The move took longer than {go_duration(MOVE_AT_MOST)}")
         allowed = self._allowance(cause, 0)
         if not allowed and cause.reason not in FORCED:  # not used up, but closed
@@ -541,7 +541,7 @@ class _Look:
         refit = self._seen.refits.get(machine.record.key)
         if refit is not None and refit.orders and self._seen.replacements.get(move):
             return _Block("PodsChanged", f"{begun}. Its pods have changed, and no longer fit the replacement")
-        if refit is not None and (kept_free or self._seen.replacements.get(move)):
+        if refit is not None and (kept_free(machine) or self._seen.replacements.get(move)):
             refit = replace(refit, too_little="")  # what is bought is paid: to go on saves more than to go back
         return self._no_place(refit, cause) if refit is not None else None
 
@@ -621,6 +621,11 @@ def _leaves(machine: Machine) -> bool:
 
 def replaced_by(record: KubeObject[GPURequest]) -> tuple[str, ...]:
     return tuple(name for name in record.annotations.get(REPLACED_BY, "").split(",") if name)
+
+
+def kept_free(machine: Machine) -> bool:
+    """Whether its pods leave next: new ones are kept off."""
+    return machine.node is not None and HARD in machine.node.taints
 
 
 def read_retry(record: KubeObject[GPURequest]) -> tuple[datetime | None, int]:

@@ -116,4 +116,5 @@ def _refit(found: Plan, rooms: Mapping[str, Capacity]) -> Refit:
     coming = sorted({name for name in found.placed.values() if name in rooms and rooms[name].coming is not None})
     unserved = found.unserved[0].message if found.unserved else ""
     limited = any(reason.reason == LIMIT_REASON for each in found.unserved for reason in each.reasons)
-    return Refit(found.orders, tuple(coming), unserved, limited)
+    there = sorted({name for name in found.placed.values() if name in rooms and rooms[name].coming is None})
+    return Refit(found.orders, tuple(coming), tuple(there), unserved, limited)
