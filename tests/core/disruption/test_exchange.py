@@ -221,6 +221,15 @@ def test_a_machine_with_room_for_a_pod_that_waits_stays():
     assert why(replace(seen, machines=(*awaited, *seen.machines[1:])), "a") == "it has room for a pod that waits"
 
 
+def test_an_owned_machine_stays_as_long_as_it_has_to_be_on():
+    seen = left_alone()
+    kept = replace(seen.machines[0], machine=replace(seen.machines[0].machine, stays_until=NOW + timedelta(minutes=5)))
+
+    assert why(replace(seen, machines=(kept, *seen.machines[1:])), "a") == (
+        "minOnTime or keepOn of this machine keep it on"
+    )
+
+
 def test_without_these_reasons_it_goes():
     found = exchanges(left_alone())
     assert shape(found.exchanges[0]) == (["a"], [])

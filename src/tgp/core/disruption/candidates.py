@@ -53,6 +53,8 @@ def why_left(standing: Standing, budgets: Iterable[PodDisruptionBudget], now: da
     protection = protection_of(machine.record, machine.node, machine.pods, now)
     if protection is not None:
         return protection.text
+    if machine.stays_until is not None and now < machine.stays_until:
+        return "minOnTime or keepOn of this machine keep it on"
     pods = pods_to_move(machine.pods)
     if bare := bare_pod(pods):
         return bare
