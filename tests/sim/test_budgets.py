@@ -30,7 +30,7 @@ def begin(world: World, *, machines: int = 1, operators: int = 1) -> None:
     for number in range(machines):
         world.cluster.power_on(Hardware(f"node-{number}", cpu="64", memory="256Gi"))
     for number in range(operators):
-        world.process(f"operator-{number}", operator_main())
+        world.process(f"operator-{number}", operator_main(shipped=True))  # how long watches are silent counts
     create(world, NAMESPACE, "others")
     another = a_pod("another", "others")  # a cluster without any pod is not believed for an hour
     another["spec"]["containers"][0]["image"] = "other:1"

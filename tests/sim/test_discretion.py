@@ -10,9 +10,11 @@ from ruamel.yaml import YAML
 
 from tests.sim.an_operator import NAMESPACE_NAME, a_class, a_pool, a_secret, create, furnish, ready, settle, writes
 from tests.sim.joining.a_tailnet import a_tailnet_class, joining
-from tests.sim.lifecycle.a_world import SimEnv, give_keys, sim_env
+from tests.sim.lifecycle.a_world import give_keys, sim_env
 from tests.sim.test_leadership_status import Replica
 from tests.sim.test_pools import two_machines
+from tests.sim.test_seed_environment import begin as own_machines
+from tgp.adapters.kube.client import APPLY_PATCH
 from tgp.adapters.kube.events import CORE_EVENT
 from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, LEGACY_BUDGET, SECRET
 from tgp.app.settings import Settings
@@ -99,23 +101,31 @@ def test_it_asks_for_every_right_it_was_given_and_for_no_other():
 
         assert replica.ended
         assert writes(world)
-    asked |= _asked_to_join() | _asked_to_nominate()
+    asked |= _asked_to_join() | _asked_to_nominate() | _asked_for_own_machines()
     lists = {("list", group, resource) for verb, group, resource in asked if verb == "watch"}  # where none can stream
     implied = {APPROVE for right in asked if right[2] == "certificatesigningrequests/approval"}  # asked by the server
     assert asked - {NO_RIGHT} | lists | implied == _granted()
+
+
+def _overhear(world: World, asked: set[tuple[str, str, str]]) -> None:
+    """An apply that creates its object takes two rights."""
+    original = world.api.handle
+
+    async def overheard(call: Call):
+        verb, group, resource = _right(call)
+        asked.add((verb, group, resource))
+        if call.header("content-type") == APPLY_PATCH:
+            asked.add(("create", group, resource))
+        return await original(call)
+
+    world.network.mount(KUBERNETES, overheard)
 
 
 def _asked_to_join() -> set[tuple[str, str, str]]:
     """What it takes besides to let a machine in that boots Talos."""
     asked: set[tuple[str, str, str]] = set()
     with joining("rights to join") as env:
-        original = env.world.api.handle
-
-        async def overheard(call: Call):
-            asked.add(_right(call))
-            return await original(call)
-
-        env.world.network.mount(KUBERNETES, overheard)
+        _overhear(env.world, asked)
         a_tailnet_class(env)
         env.operate()
         env.world.run(seconds=60)
@@ -129,18 +139,17 @@ def _asked_to_join() -> set[tuple[str, str, str]]:
 def _asked_to_nominate() -> set[tuple[str, str, str]]:
     """What it takes besides to keep a pod's room on the machine that was bought for it."""
     asked: set[tuple[str, str, str]] = set()
-
-    def overhear(env: SimEnv) -> None:
-        original = env.world.api.handle
-
-        async def overheard(call: Call):
-            asked.add(_right(call))
-            return await original(call)
-
-        env.world.network.mount(KUBERNETES, overheard)
-
-    with two_machines("rights to nominate", overhear):
+    with two_machines("rights to nominate", lambda env: _overhear(env.world, asked)):
         return asked
+
+
+def _asked_for_own_machines() -> set[tuple[str, str, str]]:
+    """What it takes besides to write class and pool of machines that the environment names."""
+    asked: set[tuple[str, str, str]] = set()
+    with sim_env("rights of own machines", "webhook") as env:
+        _overhear(env.world, asked)
+        own_machines(env, 0)
+    return asked
 
 
 def _right(call: Call) -> tuple[str, str, str]:

@@ -262,9 +262,9 @@ def test_annotations_of_a_template_follow_it_and_what_users_edit_stays_until_it_
 def test_a_machine_you_own_keeps_no_annotation_of_a_template():
     metadata = metadata_of(pool=a_pool(metadata={"annotations": {"example.com/a": "1"}}), boot_mode="power")
     node = worn(a_node(annotations={"example.com/own": "x"}), metadata)
-    left = patched(node, cleanup_patch(node, a_request().uid_text, metadata))
+    left = patched(node, cleanup_patch(node, a_request().uid_text, metadata, NOW))
 
-    assert left.annotations == {"example.com/own": "x"}
+    assert left.annotations == {"example.com/own": "x", OFF_SINCE: "2026-11-15T12:00:00Z"}
 
 
 def test_labels_are_corrected_for_life():
