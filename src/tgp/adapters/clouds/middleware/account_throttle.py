@@ -14,7 +14,7 @@ LONGEST_WAIT = timedelta(seconds=30)  # as long as the call itself may take (the
 LONGEST_HOLD = timedelta(
     seconds=60
 )  # a provider's "not before" is honoured for at most this long: termination must stay possible
-LAUNCHES_AT_ONCE = 4  # at one account; what each may spend is reserved before
+LAUNCHES_AT_ONCE = 8  # at one account; what each may spend is reserved before
 LONGEST_LAUNCH_WAIT = timedelta(seconds=5)  # a waiting launch holds a worker, and terminations need workers, too
 LAUNCH_TAKES = 1.0  # seconds, until the first launch has shown it
 WEIGHT_OF_LAST = 0.3  # of the last launch in the average
