@@ -69,7 +69,7 @@ def ready_before_its_gpus(seed: str) -> None:
 def tainted_by_others(seed: str) -> None:
     """A component of the cluster taints every new Node, so that the pod it was bought for does not fit there."""
     with sim_env(seed, kubelets=QUICK) as env:
-        begin(env)
+        begin(env, disruption={"consolidateAfter": "2h"})
 
         class Tainter(Checker):
             def registered(self, before: dict[str, Any] | None, after: dict[str, Any] | None) -> None:
@@ -85,7 +85,7 @@ def tainted_by_others(seed: str) -> None:
         env.recorder.call(Tainter)
         asks(env, tolerations=EPHEMERAL)
         env.until(lambda: env.nodes() != [], minutes=5)
-        env.world.run(minutes=6)
+        env.world.run(minutes=45)  # longer than the first pauses after a machine that serves none
 
         assert not runs(env)(), "the taint is of no effect"
         assert rented(env) == 1, "a second machine was bought for a pod that the first one does not serve"
