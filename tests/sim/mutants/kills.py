@@ -52,7 +52,7 @@ KILLS: dict[str, Kill] = {
     "in-flight-machines-not-counted": Kill("pod-while-a-machine-comes", "a machine was bought beside one on its way"),
     "kubelets-clock-believed": Kill("host-with-a-wrong-clock", "a kubelet's clock was believed"),
     "label-edit-escapes": Kill("label-taken-off", "I10"),
-    "last-look-before-the-queue": Kill("stopped-in-line", "I28"),
+    "last-look-before-the-queue": Kill("stopped-in-line", "an order left after it was stopped"),
     "limit-ignored-in-a-move": Kill("drifts-at-its-limit", "a replacement was ordered beyond the limit"),
     "limit-outside-the-ledger": Kill("at-once", "I3"),
     "min-off-time-forgotten": Kill("wanted-again-at-once", "a box was switched on within its minOffTime"),
