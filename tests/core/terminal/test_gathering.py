@@ -9,15 +9,24 @@ from tests.core.terminal.snapshots import NOW
 from tgp.adapters.telemetry.journal import LiveJournal
 from tgp.adapters.telemetry.metrics import Metrics
 from tgp.api.resource import GPU_NODE_POOL, GPU_REQUEST
-from tgp.app.view.gatherer import newest
+from tgp.app.view.gatherer import newest, node_note
 from tgp.app.view.http_guards import CountingHttp, ReadOnlyHttp
 from tgp.app.view.log_capture import LogCapture
 from tgp.app.view.pod_counts import WAITING_FOR_GPU, PodCounts
 from tgp.core.model.event import Event
-from tgp.core.model.facts import ConditionChanged, FactSubject, JoinApproved, LeadershipWon, MachineReady
+from tgp.core.model.facts import (
+    ConditionChanged,
+    DisruptionCounted,
+    FactSubject,
+    JoinApproved,
+    LeadershipWon,
+    MachineReady,
+)
+from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import PENDING, RUNNING, SUCCEEDED, UNSCHEDULABLE, Pod
 from tgp.core.model.resources import Resources
+from tgp.core.requests.node_state import provider_id_of
 from tgp.ports.http import Call, NeverLeft, Reply
 
 
@@ -87,6 +96,27 @@ def test_events_come_oldest_first_and_those_of_our_objects_stay_apart():
 
     assert [one.reason for one in newest(events)] == ["NodeClassNotFound", "Valid"]
     assert newest(events)[0].about == "pool ml/train"
+
+
+def test_a_rented_machine_names_its_provider_and_a_machine_you_own_does_not():
+    labels = (("tgp.io/gpu-type", "RTX3090"), ("tgp.io/provider", "acme"))
+    own = Node(key=ObjectKey("", "cellar-1"), labels=dict(labels))
+    rented = Node(
+        key=ObjectKey("", "rented"),
+        labels=dict(labels),
+        provider_id=provider_id_of("acme", f"tgp-{'0a' * 5}-{'0b' * 16}-1"),
+    )
+
+    assert node_note(own) == "RTX3090, your own"
+    assert node_note(rented) == "RTX3090, rented from acme"
+
+
+def test_counts_for_metrics_are_no_line_on_the_screen():
+    log_capture = LogCapture(Fixed(), conditions=False)
+    with log_capture.capturing():
+        LiveJournal(Silent(), Metrics()).note(DisruptionCounted(ObjectKey("ml", "training"), ill=1))
+
+    assert not log_capture.rows
 
 
 class Fixed:

@@ -28,6 +28,7 @@ from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
 from tgp.core.requests.node_metadata import PRICE_LABEL
+from tgp.core.requests.node_state import read_provider_id
 from tgp.interfaces.terminal.snapshot import (
     EventRow,
     MarketSummary,
@@ -236,7 +237,7 @@ class Gatherer:
                 gpus=gpus(node.allocatable),
                 gpus_used=pod_counts.gpus_used_on(node.name),
                 pods=pod_counts.pods_on(node.name),
-                note=_note(node),
+                note=node_note(node),
             )
             for node in self._nodes.store.values()
         ]
@@ -323,10 +324,10 @@ def _problems_first(row: ObjectRow) -> tuple[int, int, str, str]:
     return good, place, row.kind, row.name
 
 
-def _note(node: Node) -> str:
+def node_note(node: Node) -> str:
     words = [node.labels[name] for name in NOTES if node.labels.get(name)][:1]
     if provider := node.labels.get("tgp.io/provider"):
-        words.append(f"rented from {provider}")
+        words.append(f"rented from {provider}" if read_provider_id(node.provider_id) else "your own")
     if CONTROL_PLANE in node.labels:
         words.insert(0, "control plane")
     if node.cordoned:

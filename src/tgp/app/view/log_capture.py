@@ -9,6 +9,7 @@ from typing import get_args
 from tgp.adapters.telemetry.logs import PLAIN, ROOT
 from tgp.core.model.facts import (
     ConditionChanged,
+    DisruptionCounted,
     JoinApproved,
     JoinApprovedByOthers,
     JoinDenied,
@@ -22,8 +23,9 @@ from tgp.interfaces.terminal.snapshot import EventRow, label
 from tgp.ports.clock import Clock
 
 KEPT = 200  # lines; more than any screen shows
-# Not worth a line: a write that conflicted with another client and is repeated; plans, of which the last is shown.
-ROUTINE = frozenset({"reconcile deferred", PlanMade.__name__})
+# Not worth a line: a write that conflicted with another client and is repeated; plans, of which the last is shown;
+# counts for metrics.
+ROUTINE = frozenset({"reconcile deferred", PlanMade.__name__, DisruptionCounted.__name__})
 JOINS = (JoinApproved, JoinDenied, JoinApprovedByOthers)
 PURCHASES = (ScaleUpTriggered, ScaleUpNotTriggered, PodNominated)
 SHOWN_AS_EVENTS = frozenset(fact.__name__ for fact in (*get_args(MachineFact), *JOINS, *PURCHASES))
