@@ -9,6 +9,8 @@ from tests.core.pools.builders import a_pool
 from tests.core.power.test_times import MORNINGS, NOON, a_box, a_node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.offer import BootMode, Offer, Stock
+from tgp.core.model.pod import RUNNING, Pod
+from tgp.core.model.taints import Toleration
 from tgp.core.power.orders import OwnedMachine, PowerObservation, look_again_at, next_orders
 from tgp.core.requests.purchase import TAKES_OVER
 
@@ -44,6 +46,19 @@ def orders(*machines: OwnedMachine, **pool: Any) -> list[tuple[str, bool]]:
 
 def test_a_machine_that_is_on_without_a_request_is_taken_over():
     assert orders(FOUND_ON) == [("box-1", True)]
+
+
+@pytest.mark.parametrize("taints", ["taints", "startupTaints"])
+def test_a_machine_is_left_alone_whose_pods_a_taint_of_the_pool_would_evict(taints):
+    template = {"spec": {taints: [{"key": "ours", "effect": "NoExecute"}]}}
+    runs, tolerates = (
+        Pod(key=ObjectKey("ml", "web"), phase=RUNNING, node="box-1", tolerations=each)
+        for each in ((), (Toleration("ours", "Exists"),))
+    )
+
+    assert orders(replace(FOUND_ON, pods=(runs,)), template=template) == []
+    assert orders(replace(FOUND_ON, pods=(tolerates,)), template=template) == [("box-1", True)]
+    assert orders(replace(FOUND_ON, pods=(runs,))) == [("box-1", True)]
 
 
 def test_a_machine_is_kept_on_while_its_window_is_open():

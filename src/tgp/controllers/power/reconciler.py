@@ -11,6 +11,7 @@ from tgp.controllers.pools.indexes import BY_CLASS
 from tgp.controllers.pools.memory import PoolMemory
 from tgp.controllers.pools.observe import WorldObserver
 from tgp.controllers.pools.planner import PoolPlanner
+from tgp.controllers.requests.indexes import PODS_BY_NODE
 from tgp.controllers.requests.purchase_gatherer import Views
 from tgp.core.market.sources import machines_of
 from tgp.core.model.kube_object import KubeObject
@@ -95,7 +96,10 @@ class PowerReconciler:
     def _machines(self, node_class: GPUNodeClass) -> Iterator[OwnedMachine]:
         requested = self._requested()
         for name, machine in machines_of(node_class).items():
-            yield OwnedMachine(machine, self._views.nodes.get(ObjectKey("", name)), requested=name in requested)
+            pods = tuple(self._views.pods.by_index(PODS_BY_NODE, name))
+            yield OwnedMachine(
+                machine, self._views.nodes.get(ObjectKey("", name)), pods=pods, requested=name in requested
+            )
 
     def _requested(self) -> frozenset[str]:
         """Machines that a request names, also one that is not seen yet."""

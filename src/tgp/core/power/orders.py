@@ -16,10 +16,12 @@ from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.offer import Offer, Stock
 from tgp.core.model.offer_labels import offer_labels
+from tgp.core.model.pod import Pod
+from tgp.core.model.taints import untolerated
 from tgp.core.pools.orders import AnchoredOrder
 from tgp.core.pools.planner.world import Order
 from tgp.core.power.times import keep_on, stays_off_until
-from tgp.core.requests.node_metadata import template_labels
+from tgp.core.requests.node_metadata import startup_taints, template_labels, template_taints
 from tgp.core.requests.purchase import TAKES_OVER
 
 ANCHOR = "machine-"  # how the anchor of such a request begins, before the machine's name
@@ -33,6 +35,7 @@ class OwnedMachine:
     node: Node | None = None  # of its name; None: there is none
     offer: Offer | None = None  # as it was listed last; None: it was not
     source: str = ""  # of the price book
+    pods: tuple[Pod, ...] = ()  # that run there
     requested: bool = False  # a request for it lives
     problem: str = ""  # why it cannot be used now; empty: it can
     cools_down_until: datetime | None = None  # after a failure; None: it may be tried now
@@ -63,6 +66,8 @@ def next_orders(seen: PowerObservation) -> Iterator[AnchoredOrder]:
             continue
         if owned.on and offer.stock is Stock.CONFIRMED:
             continue  # its status says off, its Node says on: nothing is concluded
+        if owned.on and _would_evict(owned, offer, seen.pool):
+            continue
         marks = {TAKES_OVER: owned.machine.name} if owned.on else {}
         order = Order(seen.key, offer, owned.source, offer.hourly_microusd, ())
         yield AnchoredOrder(order, f"{ANCHOR}{owned.machine.name}", marks)
@@ -74,6 +79,13 @@ def look_again_at(seen: PowerObservation) -> datetime | None:
     moments += [stays_off_until(each.machine, each.node, seen.now) for each in seen.machines]
     moments += [each.cools_down_until for each in seen.machines]
     return min((each for each in moments if each is not None and each > seen.now), default=None)
+
+
+def _would_evict(owned: OwnedMachine, offer: Offer, pool: GPUNodePool) -> bool:
+    """Whether taints of the pool would take pods off it that run there now."""
+    added = (*template_taints(pool.spec.template, offer), *startup_taints(pool.spec.template))
+    evicting = [taint for taint in added if taint.effect == "NoExecute"]
+    return any(untolerated(evicting, pod.tolerations) is not None for pod in owned.pods if not pod.finished)
 
 
 def _usable(owned: OwnedMachine, offer: Offer, seen: PowerObservation) -> bool:

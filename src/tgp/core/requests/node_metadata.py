@@ -103,6 +103,10 @@ def template_taints(template: NodeTemplate | None, offer: Offer) -> tuple[Taint,
     )
 
 
+def startup_taints(template: NodeTemplate | None) -> tuple[Taint, ...]:
+    return _taints(template.spec.startup_taints) if template is not None else ()
+
+
 def template_labels(template: NodeTemplate | None) -> dict[str, str]:
     """Labels of a pool's template that its Nodes get: none of those that are the operator's own."""
     given = template.metadata.labels if template is not None and template.metadata is not None else {}
@@ -224,7 +228,7 @@ def _metadata(
         labels=template_labels(template) | theirs | ours,
         annotations=annotations,
         taints=_merged_taints((), taints),
-        startup_taints=_taints(template.spec.startup_taints) if template is not None else (),
+        startup_taints=startup_taints(template),
         template_annotations={name: value for name, value in extra.items() if not name.startswith("tgp.io/")},
         left_alone=KUBELETS_OWN | FOUND_THERE if owned else KUBELETS_OWN,
     )
