@@ -14,7 +14,7 @@ from tgp.sim.faults import swarm
 from tgp.sim.plans import Act, every_plan
 from tgp.sim.world import World
 
-STEPS = amount(30, 60)
+STEPS = amount(18, 60)
 
 
 def wipe(world: World, luck: Random) -> None:
