@@ -127,6 +127,10 @@ def test_an_account_that_denies_everything_look_after_look_is_not_believed(plane
         replicas.until(
             lambda: looks(simulators) >= before_more + DENIED_LOOKS, "it is denied for long", DENIED_LOOKS * LOOK_S
         )
+        replicas.until(
+            lambda: "tgp release provider/simulated" in condition(status_of(plane, "newcomer"), "Launched")["message"],
+            lambda: f"the newcomer says what to do: {status_of(plane, 'newcomer')}",
+        )
     finally:
         say(simulators, None)
     replicas.until(
@@ -134,7 +138,5 @@ def test_an_account_that_denies_everything_look_after_look_is_not_believed(plane
     )
 
     unharmed(plane, simulators, serving, before)
-    message = condition(status_of(plane, "newcomer"), "Launched")["message"]
-    assert "tgp release provider/simulated" in message
     plane.admin.call("DELETE", "/apis/tgp.io/v1/namespaces/default/gpurequests/newcomer")
     assert status_of(plane, NAMES[0])["nodeClass"] == CLASS

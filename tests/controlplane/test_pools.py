@@ -280,14 +280,12 @@ def placed(plane, admin, simulators, registrar, replicas) -> dict[str, dict[str,
     }
     node_class = {"apiVersion": "tgp.io/v1", "kind": "GPUNodeClass", "metadata": {"name": "pairs"}, "spec": spec}
     namespaces = ({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": run}} for run in (WITH, WITHOUT))
-    admin.apply(*no_nominations_there(), *namespaces, node_class, a_pool(WITH), a_pool(WITHOUT))
+    admin.apply(*no_nominations_there(), *namespaces, node_class)
+    replicas.until(
+        lambda: condition(status_of(plane, "gpunodeclasses/pairs"), "Ready").get("status") == "True",
+        "the class is Ready",
+    )
     for run in (WITH, WITHOUT):
-        replicas.until(
-            lambda run=run: (
-                condition(status_of(plane, f"namespaces/{run}/gpunodepools/pairs"), "Ready").get("status") == "True"
-            ),
-            "the pool is Ready",
-        )
         replicas.until(lambda run=run: admin.run("get", "sa", "default", f"--namespace={run}").returncode == 0, "")
 
     registrar.with_gpus = False
@@ -299,6 +297,14 @@ def placed(plane, admin, simulators, registrar, replicas) -> dict[str, dict[str,
                 pods,
             )
         )
+    replicas.until(
+        lambda: (
+            sum(bool(pod["status"].get("conditions")) for run in (WITH, WITHOUT) for pod in pods_of(plane, run))
+            == len(pods)
+        ),
+        "the scheduler has tried every pod",
+    )
+    admin.apply(a_pool(WITH), a_pool(WITHOUT))  # machines are planned for all pods of a pool at once
 
     def new() -> list[SimulatedMachine]:
         return [each for each in bought(simulators) if each.id not in before]
