@@ -39,7 +39,7 @@ def pods_deleted_after_their_end(seed: str) -> None:
         world.run(minutes=5)
 
 
-def pod_that_starts_while_nobody_looks(seed: str) -> None:
+def pod_that_starts_while_the_operator_is_away(seed: str) -> None:
     """A pod is placed and pulls its image; the operator dies; the pod starts, ends and is gone."""
     with counted(seed) as world:
         a_team_pod(world, "one", run_for="10m")
@@ -183,7 +183,7 @@ def leaves_the_window(seed: str) -> None:
 
 BUDGETS: tuple[Callable[[str], None], ...] = (
     pods_deleted_after_their_end,
-    pod_that_starts_while_nobody_looks,
+    pod_that_starts_while_the_operator_is_away,
     killed_after_each_end,
     killed_in_the_grace_period,
     label_taken_off,

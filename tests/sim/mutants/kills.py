@@ -102,7 +102,7 @@ KILLS: dict[str, Kill] = {
     "usage-counted-again": Kill("killed-after-each-end", "I10"),
     "usage-forgotten-at-the-end": Kill("pods-deleted-after-their-end", "I10"),
     "usage-leaves-early": Kill("leaves-the-window", "I10"),
-    "usage-not-waiting": Kill("pod-that-starts-while-nobody-looks", "I10"),
+    "usage-not-waiting": Kill("pod-that-starts-while-the-operator-is-away", "I10"),
     "useless-machines-again": Kill("smaller-than-promised", "a pod was bought one useless machine after another"),
     "user-tag-wins": Kill("tagged-like-ours", "I6"),
     "wall-clock-trusted": Kill("another-day", "I20"),

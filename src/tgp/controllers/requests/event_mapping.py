@@ -76,7 +76,7 @@ class RequestEventMapping:
         return sorted(own | set(self._waiting()))
 
     def of_pool(self, old: KubeObject[GPUNodePool] | None, new: KubeObject[GPUNodePool] | None) -> Iterable[ObjectKey]:
-        """Its requests, when it comes, goes or labels its Nodes anew; those that wait, when its limits change."""
+        """Its requests, when it comes, goes or changes its Nodes' labels; those that wait, when its limits change."""
         changed = new or old
         assert changed is not None, "a change has a before or an after"
         there, was = (
