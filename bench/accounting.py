@@ -5,12 +5,11 @@ import random
 import time
 import tracemalloc
 
-import numpy as np
-
-from tgp.core.budgets.account import USD, USED, BudgetAccount, Ints, OpenPod, fresh
+from tgp.core.budgets.account import USD, USED, BudgetAccount, OpenPod, fresh
 from tgp.core.budgets.assess import Limits, assess
 from tgp.core.budgets.packing import pack
 from tgp.core.budgets.spans import Sighting
+from tgp.core.model.arrays import Ints, np
 
 NOW = 1_800_000_000
 DAY = 86_400

@@ -4,10 +4,9 @@ from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-import numpy as np
-
 from tgp.controllers.market.reconciler import MarketState
 from tgp.core.market.ranking import rank
+from tgp.core.model.arrays import np
 from tgp.core.model.columns import BOOT_MODES
 from tgp.core.model.offer import Stock
 from tgp.core.model.offer_query import TALOS_BOOTS, Kinds, OfferQuery

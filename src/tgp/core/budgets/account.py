@@ -7,14 +7,10 @@ the sums of 31 days by the hour: a longer window tomorrow refunds nothing.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
-
-import numpy as np
-import numpy.typing as npt
+from typing import NamedTuple
 
 from tgp.core.budgets.spans import Sighting
-
-Ints: TypeAlias = npt.NDArray[np.int64]
+from tgp.core.model.arrays import Ints, np
 
 BUCKETS = 720
 HOUR = 3600

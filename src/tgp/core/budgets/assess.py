@@ -7,12 +7,12 @@ from collections.abc import Callable
 from decimal import ROUND_FLOOR, Decimal
 
 import msgspec
-import numpy as np
 
 from tgp.api.budget import GPUWorkloadBudgetSpec
 from tgp.api.quantity import exact
 from tgp.api.values import microusd
-from tgp.core.budgets.account import BUCKETS, UNPRICED, UNSURE, USD, USED, BudgetAccount, Ints
+from tgp.core.budgets.account import BUCKETS, UNPRICED, UNSURE, USD, USED, BudgetAccount
+from tgp.core.model.arrays import Ints, np
 
 MILLI_SECONDS = 3_600_000  # milli-GPU-seconds of a GPU-hour
 USD_SECONDS = 3600  # micro-dollars an hour times seconds, of a micro-dollar

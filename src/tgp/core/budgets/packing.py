@@ -4,10 +4,10 @@ import zlib
 from base64 import b64decode, b64encode
 
 import msgspec
-import numpy as np
 
-from tgp.core.budgets.account import BUCKETS, HOURS_KEPT, PEAKED, SERIES, BudgetAccount, Ints, OpenPod
+from tgp.core.budgets.account import BUCKETS, HOURS_KEPT, PEAKED, SERIES, BudgetAccount, OpenPod
 from tgp.core.budgets.spans import UID_BYTES
+from tgp.core.model.arrays import Ints, np
 
 VERSION = "1"
 _NONE = -1

@@ -7,8 +7,7 @@ room beside them, for what emptying it would gain; the market serves the others 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
+from tgp.core.model.arrays import Floats, np
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
 from tgp.core.pools.planner.classes import PodClass, grouped, matchers_in_play
@@ -18,7 +17,7 @@ from tgp.core.pools.planner.fill import fill, orders
 from tgp.core.pools.planner.host_rules import host_rules, running_matchers
 from tgp.core.pools.planner.offers import offers_of
 from tgp.core.pools.planner.plan import LEAST_PENALTY, UNSERVED_FACTOR
-from tgp.core.pools.planner.problem import Floats, Pattern, Problem
+from tgp.core.pools.planner.problem import Pattern, Problem
 from tgp.core.pools.planner.rows import resources_of, rows_of
 from tgp.core.pools.planner.sources import SourceSet, sources_of
 from tgp.core.pools.planner.world import PlanInput

@@ -8,9 +8,8 @@ from datetime import datetime
 from typing import TypeAlias
 
 import msgspec
-import numpy as np
-import numpy.typing as npt
 
+from tgp.core.model.arrays import Bools, Index, Sums, np
 from tgp.core.model.columns import BOOT_MODES, Columns, checksum, seconds
 from tgp.core.model.cooldowns import account_key
 from tgp.core.model.gpus import family_members
@@ -19,8 +18,6 @@ from tgp.core.model.offer_query import Kinds, OfferQuery, RejectReason, SourcePo
 from tgp.core.model.price_book import PriceBook
 from tgp.core.model.regions import region_fits
 
-Rows: TypeAlias = npt.NDArray[np.intp]
-Fails: TypeAlias = npt.NDArray[np.bool_]
 NO_POLICY = SourcePolicy()
 _CONTAINER = BOOT_MODES.index(BootMode.CONTAINER)
 
@@ -36,10 +33,10 @@ class FilterInput(msgspec.Struct, frozen=True):
     def columns(self) -> Columns:
         return self.book.columns
 
-    def per_source(self, verdict: Callable[[str], bool], rows: Rows) -> Fails:
+    def per_source(self, verdict: Callable[[str], bool], rows: Index) -> Bools:
         """A result for each source, spread over its rows."""
         verdicts = np.array([verdict(state.source) for state in self.book.sources], np.bool_)
-        spread: Fails = verdicts[self.book.source_of[rows]]
+        spread: Bools = verdicts[self.book.source_of[rows]]
         return spread
 
     def policy(self, source: str) -> SourcePolicy | None:
@@ -48,22 +45,22 @@ class FilterInput(msgspec.Struct, frozen=True):
         return NO_POLICY if policies is None else policies.get(source)
 
 
-Rule: TypeAlias = Callable[[FilterInput, Rows], Fails]
+Rule: TypeAlias = Callable[[FilterInput, Index], Bools]
 
 
-def _none(rows: Rows) -> Fails:
+def _none(rows: Index) -> Bools:
     return np.zeros(len(rows), np.bool_)
 
 
-def _not_in_class(asked: FilterInput, rows: Rows) -> Fails:
+def _not_in_class(asked: FilterInput, rows: Index) -> Bools:
     return asked.per_source(lambda source: asked.policy(source) is None, rows)
 
 
-def _disabled(asked: FilterInput, rows: Rows) -> Fails:
+def _disabled(asked: FilterInput, rows: Index) -> Bools:
     return asked.per_source(lambda source: not (asked.policy(source) or NO_POLICY).enabled, rows)
 
 
-def _another_offer(asked: FilterInput, rows: Rows) -> Fails:
+def _another_offer(asked: FilterInput, rows: Index) -> Bools:
     query, columns = asked.query, asked.columns
     fails = _none(rows)
     if query.provider:
@@ -75,51 +72,51 @@ def _another_offer(asked: FilterInput, rows: Rows) -> Fails:
     return fails
 
 
-def _wrong_gpu(asked: FilterInput, rows: Rows) -> Fails:
+def _wrong_gpu(asked: FilterInput, rows: Index) -> Bools:
     """An offer that names only a GPU family matches a query that accepts every member of the family."""
     query, columns = asked.query, asked.columns
     if not query.models:
         return _none(rows)
     wanted = frozenset(model for name in query.models for model in (family_members(name) or (name,)))
     fits = np.array([wanted.issuperset(family_members(gpu) or (gpu,)) for gpu in columns.words.gpus], np.bool_)
-    fails: Fails = ~fits[columns.gpu[rows]]
+    fails: Bools = ~fits[columns.gpu[rows]]
     return fails
 
 
-def _wrong_count(asked: FilterInput, rows: Rows) -> Fails:
+def _wrong_count(asked: FilterInput, rows: Index) -> Bools:
     count = asked.query.gpu_count
     return _none(rows) if count is None else asked.columns.gpu_count[rows] != count
 
 
-def _little_gpu_memory(asked: FilterInput, rows: Rows) -> Fails:
+def _little_gpu_memory(asked: FilterInput, rows: Index) -> Bools:
     return asked.columns.gpu_memory[rows] < asked.query.min_gpu_memory_gib
 
 
-def _wrong_arch(asked: FilterInput, rows: Rows) -> Fails:
+def _wrong_arch(asked: FilterInput, rows: Index) -> Bools:
     arch, columns = asked.query.arch, asked.columns
     if not arch:
         return _none(rows)
-    fails: Fails = np.array([word != arch for word in columns.words.archs], np.bool_)[columns.arch[rows]]
+    fails: Bools = np.array([word != arch for word in columns.words.archs], np.bool_)[columns.arch[rows]]
     return fails
 
 
-def _few_vcpus(asked: FilterInput, rows: Rows) -> Fails:
+def _few_vcpus(asked: FilterInput, rows: Index) -> Bools:
     return asked.columns.vcpus[rows] < asked.query.min_vcpus
 
 
-def _little_memory(asked: FilterInput, rows: Rows) -> Fails:
+def _little_memory(asked: FilterInput, rows: Index) -> Bools:
     return asked.columns.memory[rows] < asked.query.min_memory_gib
 
 
-def _spot_not_allowed(asked: FilterInput, rows: Rows) -> Fails:
+def _spot_not_allowed(asked: FilterInput, rows: Index) -> Bools:
     return asked.columns.spot[rows] if asked.query.kinds is Kinds.ON_DEMAND else _none(rows)
 
 
-def _not_spot(asked: FilterInput, rows: Rows) -> Fails:
+def _not_spot(asked: FilterInput, rows: Index) -> Bools:
     return ~asked.columns.spot[rows] if asked.query.kinds is Kinds.SPOT else _none(rows)
 
 
-def _wrong_region(asked: FilterInput, rows: Rows) -> Fails:
+def _wrong_region(asked: FilterInput, rows: Index) -> Bools:
     """Judged once for each place and source that is left, not once for each offer."""
     query, book, where = asked.query, asked.book, asked.columns.where
     policies = [(asked.policy(state.source) or NO_POLICY).regions for state in book.sources]
@@ -133,7 +130,7 @@ def _wrong_region(asked: FilterInput, rows: Rows) -> Fails:
         stands = asked.columns.words.wheres[place]
         rules = (query.regions, query.class_regions, policies[source])
         verdicts.append(not all(_stands_in(names, *stands) for names in rules))
-    fails: Fails = np.array(verdicts, np.bool_)[spread]
+    fails: Bools = np.array(verdicts, np.bool_)[spread]
     return fails
 
 
@@ -142,31 +139,31 @@ def _stands_in(names: Iterable[str], region: str, place: str, country: str) -> b
     return not asked or any(region_fits(name, region, place, country) for name in asked)
 
 
-def _cannot_boot(asked: FilterInput, rows: Rows) -> Fails:
-    fails: Fails = np.array([mode not in asked.query.boots for mode in BOOT_MODES], np.bool_)[asked.columns.boot[rows]]
+def _cannot_boot(asked: FilterInput, rows: Index) -> Bools:
+    fails: Bools = np.array([mode not in asked.query.boots for mode in BOOT_MODES], np.bool_)[asked.columns.boot[rows]]
     return fails
 
 
-def _for_pods(asked: FilterInput, rows: Rows) -> Fails:
+def _for_pods(asked: FilterInput, rows: Index) -> Bools:
     """A container never boots Talos: a policy that allows containers means pods, once a bridge runs them there."""
-    fails: Fails = (asked.columns.boot[rows] == _CONTAINER) & asked.query.as_node
+    fails: Bools = (asked.columns.boot[rows] == _CONTAINER) & asked.query.as_node
     return fails
 
 
-def _no_driver(asked: FilterInput, rows: Rows) -> Fails:
+def _no_driver(asked: FilterInput, rows: Index) -> Bools:
     return ~asked.columns.driven[rows] & asked.query.as_node
 
 
-def _low_trust(asked: FilterInput, rows: Rows) -> Fails:
+def _low_trust(asked: FilterInput, rows: Index) -> Bools:
     return asked.columns.trust[rows] < asked.query.min_trust
 
 
-def _ends_too_soon(asked: FilterInput, rows: Rows) -> Fails:
+def _ends_too_soon(asked: FilterInput, rows: Index) -> Bools:
     last = seconds(asked.now) + int(asked.query.lasting.total_seconds())  # datetime arithmetic ends in the year 9999
     return asked.columns.until[rows] < last
 
 
-def _stale(asked: FilterInput, rows: Rows) -> Fails:
+def _stale(asked: FilterInput, rows: Index) -> Bools:
     ages = {state.source: state.age(asked.now) for state in asked.book.sources}
 
     def too_old(source: str) -> bool:
@@ -176,17 +173,17 @@ def _stale(asked: FilterInput, rows: Rows) -> Fails:
     return asked.per_source(too_old, rows)
 
 
-def _sold_out(asked: FilterInput, rows: Rows) -> Fails:
-    fails: Fails = asked.columns.stock[rows] == Stock.NONE.value
+def _sold_out(asked: FilterInput, rows: Index) -> Bools:
+    fails: Bools = asked.columns.stock[rows] == Stock.NONE.value
     return fails
 
 
-def _cooling_down(asked: FilterInput, rows: Rows) -> Fails:
+def _cooling_down(asked: FilterInput, rows: Index) -> Bools:
     cooldowns, columns = asked.query.cooldowns, asked.columns
     if not (cooldowns.offers or cooldowns.hosts or cooldowns.providers or cooldowns.accounts):
         return _none(rows)
     whole = {provider for provider, mark in cooldowns.providers.items() if mark.cools_down(asked.now)}
-    fails: Fails = np.array([each in whole for each in columns.words.providers], np.bool_)[columns.provider[rows]]
+    fails: Bools = np.array([each in whole for each in columns.words.providers], np.bool_)[columns.provider[rows]]
     barred = {account for account, mark in cooldowns.accounts.items() if mark.cools_down(asked.now)}
     fails |= asked.per_source(lambda source: account_key(source) in barred, rows)
     suspects = np.isin(columns.key_sum[rows], _sums(cooldowns.offers))
@@ -196,21 +193,21 @@ def _cooling_down(asked: FilterInput, rows: Rows) -> Fails:
     )
 
 
-def _price_exceeded(asked: FilterInput, rows: Rows) -> Fails:
+def _price_exceeded(asked: FilterInput, rows: Index) -> Bools:
     most = asked.query.max_hourly_microusd
     return _none(rows) if most is None else asked.columns.price[rows] > most
 
 
-def _over_limit(asked: FilterInput, rows: Rows) -> Fails:
+def _over_limit(asked: FilterInput, rows: Index) -> Bools:
     most = asked.query.headroom_microusd
     return _none(rows) if most is None else asked.columns.price[rows] > most
 
 
-def _sums(names: Iterable[str]) -> npt.NDArray[np.uint32]:
+def _sums(names: Iterable[str]) -> Sums:
     return np.array([checksum(name) for name in names], np.uint32)
 
 
-def _truly(asked: FilterInput, rows: Rows, suspects: Fails, really: Callable[[Offer], bool]) -> Fails:
+def _truly(asked: FilterInput, rows: Index, suspects: Bools, really: Callable[[Offer], bool]) -> Bools:
     """Of rows with equal checksums, the ones that are equal: checksums can collide."""
     found = _none(rows)
     for place in np.flatnonzero(suspects).tolist():

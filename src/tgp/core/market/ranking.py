@@ -10,11 +10,10 @@ from datetime import datetime
 from functools import cached_property
 
 import msgspec
-import numpy as np
-import numpy.typing as npt
 
-from tgp.core.market.offer_filters import NO_POLICY, RULES, FilterInput, Rows
+from tgp.core.market.offer_filters import NO_POLICY, RULES, FilterInput
 from tgp.core.market.ranking_messages import miss_words, summary, unknown_words
+from tgp.core.model.arrays import Index, Tiny, np
 from tgp.core.model.offer_query import OfferQuery, RejectReason, Selection
 from tgp.core.model.price_book import OfferRow, PriceBook, SourceState
 
@@ -33,21 +32,22 @@ class Miss(msgspec.Struct, frozen=True):
 
 
 class Ranking:
-    """The answer. Rows are made when they are read: most readers want the first few."""
+    """The answer. Rows are made when they are read: most readers want the first few.
 
-    def __init__(self, asked: FilterInput, fitting: Rows, reasons: npt.NDArray[np.int8]) -> None:
+    An empty book is judged without arrays: an operator without offers does not load numpy.
+    """
+
+    def __init__(self, asked: FilterInput) -> None:
         self._asked = asked
         self._book = asked.book
-        self._fitting = fitting  # numbers of rows, best first
-        self._reasons = reasons  # one for each row of the book
 
     def __len__(self) -> int:
         """How many match."""
-        return len(self._fitting)
+        return len(self.fitting) if self._book else 0
 
     def __iter__(self) -> Iterator[OfferRow]:
         """What matches, best first."""
-        return map(self._book.row, self._fitting.tolist())
+        return map(self._book.row, self.fitting.tolist()) if self._book else iter(())
 
     @property
     def query(self) -> OfferQuery:
@@ -55,31 +55,48 @@ class Ranking:
         return self._asked.query
 
     @property
-    def fitting(self) -> Rows:
+    def fitting(self) -> Index:
         """Rows of the book that match, best first."""
-        return self._fitting
+        return self._judged[0]
 
     @property
-    def reasons(self) -> npt.NDArray[np.int8]:
+    def reasons(self) -> Tiny:
         """By row of the book: the place of its reason in RejectReason; their number where it fits."""
-        return self._reasons
+        return self._judged[1]
+
+    @cached_property
+    def _judged(self) -> tuple[Index, Tiny]:
+        reasons = np.full(len(self._book), _FITS, np.int8)
+        rows: Index = np.arange(len(self._book))
+        for code, rule in enumerate(RULES.values()):
+            if not len(rows):
+                break
+            fails = rule(self._asked, rows)
+            if fails.any():
+                reasons[rows[fails]] = code
+                rows = rows[~fails]
+        return _in_order(self._asked, rows), reasons
 
     @property
     def best(self) -> OfferRow | None:
-        return self._book.row(int(self._fitting[0])) if len(self._fitting) else None
+        return self._book.row(int(self.fitting[0])) if len(self) else None
 
     def first(self, count: int) -> tuple[OfferRow, ...]:
-        return tuple(map(self._book.row, self._fitting[:count].tolist()))
+        return tuple(map(self._book.row, self.fitting[:count].tolist())) if self._book else ()
 
     @cached_property
     def by_source(self) -> Mapping[str, int]:
         """How many fit, of each source."""
-        counts = np.bincount(self._book.source_of[self._fitting], minlength=len(self._book.sources)).tolist()
+        if not self._book:
+            return {state.source: 0 for state in self._book.sources}
+        counts = np.bincount(self._book.source_of[self.fitting], minlength=len(self._book.sources)).tolist()
         return {state.source: count for state, count in zip(self._book.sources, counts, strict=True)}
 
     def first_of_each_kind(self) -> tuple[OfferRow, ...]:
         """Of each GPU model, source and kind (spot or not) the best that fits; the best of them first."""
-        columns, fitting = self._book.columns, self._fitting
+        if not self._book:
+            return ()
+        columns, fitting = self._book.columns, self.fitting
         sources = self._book.source_of[fitting].astype(np.int64)
         kinds = (sources * len(columns.words.gpus) + columns.gpu[fitting]) * 2 + columns.spot[fitting]
         _, firsts = np.unique(kinds, return_index=True)
@@ -88,24 +105,28 @@ class Ranking:
     @cached_property
     def passed(self) -> Mapping[RejectReason, int]:
         """How many offers were rejected for which reason, the most frequent first."""
-        counts = np.bincount(self._reasons, minlength=_FITS + 1)[:_FITS].tolist()
+        if not self._book:
+            return {}
+        counts = np.bincount(self.reasons, minlength=_FITS + 1)[:_FITS].tolist()
         found = [(reason, count) for reason, count in zip(_REASONS, counts, strict=True) if count]
         return dict(sorted(found, key=lambda each: (-each[1], _REASONS.index(each[0]))))
 
     def passed_of(self, source: str) -> Mapping[RejectReason, int]:
         """The same of one source, in the order of the reasons."""
         place = next((number for number, state in enumerate(self._book.sources) if state.source == source), -1)
-        counts = np.bincount(self._reasons[self._book.source_of == place], minlength=_FITS + 1)[:_FITS].tolist()
+        counts = np.bincount(self.reasons[self._book.source_of == place], minlength=_FITS + 1)[:_FITS].tolist()
         return {reason: count for reason, count in zip(_REASONS, counts, strict=True) if count}
 
     def misses(self) -> Iterator[Miss]:
         """Every offer that was rejected, the cheapest first, each with its reason."""
-        return map(self._miss, np.flatnonzero(self._reasons != _FITS).tolist())
+        return map(self._miss, np.flatnonzero(self.reasons != _FITS).tolist())
 
     def nearest(self, count: int = MISSES_SHOWN) -> tuple[Miss, ...]:
         """The cheapest offer of each of the nearest reasons, the nearest first."""
-        missed = np.flatnonzero(self._reasons != _FITS)
-        _, firsts = np.unique(self._reasons[missed], return_index=True)  # by reason, so the farthest first
+        if not self._book:
+            return ()
+        missed = np.flatnonzero(self.reasons != _FITS)
+        _, firsts = np.unique(self.reasons[missed], return_index=True)  # by reason, so the farthest first
         return tuple(map(self._miss, missed[firsts][::-1][:count].tolist()))
 
     @cached_property
@@ -126,26 +147,16 @@ class Ranking:
         return policy is not None and policy.enabled
 
     def _miss(self, number: int) -> Miss:
-        row, reason = self._book.row(number), _REASONS[self._reasons[number]]
+        row, reason = self._book.row(number), _REASONS[self.reasons[number]]
         return Miss(row, reason, miss_words(reason, row, self._asked.query, self._asked.now))
 
 
 def rank(book: PriceBook, query: OfferQuery, now: datetime) -> Ranking:
     """Everything in the book, judged by one query at one moment."""
-    asked = FilterInput(book, query, now)
-    reasons = np.full(len(book), _FITS, np.int8)
-    rows: Rows = np.arange(len(book))
-    for code, rule in enumerate(RULES.values()):
-        if not len(rows):
-            break
-        fails = rule(asked, rows)
-        if fails.any():
-            reasons[rows[fails]] = code
-            rows = rows[~fails]
-    return Ranking(asked, _in_order(asked, rows), reasons)
+    return Ranking(FilterInput(book, query, now))
 
 
-def _in_order(asked: FilterInput, rows: Rows) -> Rows:
+def _in_order(asked: FilterInput, rows: Index) -> Index:
     """By price and then the provider's priority, or the other way round; equal ones stay in the book's order."""
     if not len(rows) or asked.query.policies is None:
         return rows

@@ -10,17 +10,12 @@ from datetime import datetime
 from typing import Any, TypeAlias, TypeVar
 from zlib import crc32
 
-import numpy as np
-import numpy.typing as npt
-
+from tgp.core.model.arrays import Bools, Index, Ints, Small, Sums, np
 from tgp.core.model.offer import BootMode, Offer
 
 FOREVER = (1 << 62) - 1  # seconds: of an offer without an end
 BOOT_MODES = tuple(BootMode)
 
-Ints: TypeAlias = npt.NDArray[np.int64]
-Small: TypeAlias = npt.NDArray[np.int32]
-Sums: TypeAlias = npt.NDArray[np.uint32]
 Where: TypeAlias = tuple[str, str, str]  # region, place, country
 _Word = TypeVar("_Word", str, Where)
 
@@ -53,8 +48,8 @@ class Columns:
     stock: Small
     trust: Small
     boot: Small  # place in BOOT_MODES
-    driven: npt.NDArray[np.bool_]  # can the driver of a Talos node drive its GPUs?
-    spot: npt.NDArray[np.bool_]
+    driven: Bools  # can the driver of a Talos node drive its GPUs?
+    spot: Bools
     key_sum: Sums
     host_sum: Sums  # of provider and host; 0 where there is no host
     type_sum: Sums  # of the instance type
@@ -63,7 +58,7 @@ class Columns:
         return len(self.price)
 
 
-AS_MANY_AS_ASKED = int(np.iinfo(np.int32).max)
+AS_MANY_AS_ASKED = (1 << 31) - 1  # the largest of a `Small`
 CODED = {"provider": "providers", "gpu": "gpus", "arch": "archs", "where": "wheres"}  # column → its strings
 
 
@@ -128,7 +123,7 @@ def joined(parts: Sequence[Columns]) -> Columns:
     return Columns(words=Vocabulary(**words), **values)
 
 
-def ordered(columns: Columns, order: npt.NDArray[np.intp]) -> Columns:
+def ordered(columns: Columns, order: Index) -> Columns:
     """The same offers in another order."""
     names = [column.name for column in fields(Columns) if column.name != "words"]
     return Columns(words=columns.words, **{name: _sealed(getattr(columns, name)[order]) for name in names})

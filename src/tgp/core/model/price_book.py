@@ -12,9 +12,9 @@ from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 import msgspec
-import numpy as np
 
-from tgp.core.model.columns import Columns, Small, columns_of, joined, ordered
+from tgp.core.model.arrays import Small, np
+from tgp.core.model.columns import Columns, columns_of, joined, ordered
 from tgp.core.model.offer import Offer, Stock
 from tgp.core.model.prices import HIGHEST_HOURLY
 
@@ -95,7 +95,7 @@ class SourceState:
 class _SourceOffers:
     state: SourceState
     offers: tuple[Offer, ...]  # in the total order
-    columns: Columns
+    columns: Columns | None  # None: no offers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,13 +104,22 @@ class PriceBook:
 
     number: int = 0  # one more with each change
     offers: tuple[Offer, ...] = ()  # of all sources, in the total order
-    columns: Columns = field(default_factory=lambda: columns_of(()))
-    source_of: Small = field(default_factory=lambda: np.zeros(0, np.int32))  # offer → place in sources
     sources: tuple[SourceState, ...] = ()  # by name
     _by_source: Mapping[str, _SourceOffers] = field(default_factory=dict)
+    _arrays: tuple[Columns, Small] | None = None  # None: no offers, and numpy need not be loaded for them
 
     def __len__(self) -> int:
         return len(self.offers)
+
+    @property
+    def columns(self) -> Columns:
+        """The offers as arrays."""
+        return columns_of(()) if self._arrays is None else self._arrays[0]
+
+    @property
+    def source_of(self) -> Small:
+        """Offer → place in sources."""
+        return np.zeros(0, np.int32) if self._arrays is None else self._arrays[1]
 
     def with_listing(self, source: str, listing: OfferListing, seen_at: datetime) -> "PriceBook":
         """The book after a source was read completely: its old offers are replaced by these."""
@@ -120,11 +129,11 @@ class PriceBook:
         before = self._by_source.get(source)
         if before is not None and before.offers == offers:  # most polls return what the last one did
             return self._restated(replace(before, state=state))
-        return self._with(_SourceOffers(state, offers, columns_of(offers)))
+        return self._with(_SourceOffers(state, offers, columns_of(offers) if offers else None))
 
     def with_failure(self, source: str, why: str, at: datetime, *, quota: bool = False) -> "PriceBook":
         """The book after a source could not be read: its offers stay, with their age."""
-        held = self._by_source.get(source) or _SourceOffers(SourceState(source), (), columns_of(()))
+        held = self._by_source.get(source) or _SourceOffers(SourceState(source), (), None)
         held = replace(held, state=replace(_failed(held.state, why, at), quota=quota))
         return self._restated(held) if source in self._by_source else self._with(held)
 
@@ -155,6 +164,8 @@ class PriceBook:
 
         Sold-out offers, and GPUs without a driver on Talos, do not count.
         """
+        if not self.offers:
+            return MappingProxyType({})
         columns, words = self.columns, self.columns.words
         rows = np.flatnonzero((columns.stock != Stock.NONE.value) & columns.driven)
         if not len(rows):
@@ -203,9 +214,12 @@ def _failed(state: SourceState, why: str, at: datetime) -> SourceState:
 def _bound(by_source: Mapping[str, _SourceOffers], number: int) -> PriceBook:
     """All source listings as one book. Each is in order already; ties between them go by the source's name."""
     named = [by_source[name] for name in sorted(by_source)]
-    if not named:
-        return PriceBook(number)
-    together = joined([held.columns for held in named])
+    states = tuple(held.state for held in named)
+    names = MappingProxyType({held.state.source: held for held in named})
+    columns = [held.columns for held in named if held.columns is not None]
+    if not columns:
+        return PriceBook(number, (), states, names)
+    together = joined(columns)
     source = np.repeat(np.arange(len(named), dtype=np.int32), [len(held.offers) for held in named])
     # lexsort is stable: what is equal stays in the order of sources, and of each source's own listing
     order = np.lexsort((source, -together.trust, together.stock, together.price))
@@ -213,10 +227,9 @@ def _bound(by_source: Mapping[str, _SourceOffers], number: int) -> PriceBook:
     return PriceBook(
         number,
         tuple([offers[place] for place in order.tolist()]),
-        ordered(together, order),
-        source[order],
-        tuple(held.state for held in named),
-        MappingProxyType({held.state.source: held for held in named}),
+        states,
+        names,
+        (ordered(together, order), source[order]),
     )
 
 

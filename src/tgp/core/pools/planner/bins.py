@@ -8,15 +8,10 @@ limits do not allow in the end is packed by patterns.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
 
-import numpy as np
-import numpy.typing as npt
-
+from tgp.core.model.arrays import Bools, Floats, Index, Ints, Words, np
 from tgp.core.pools.planner.greedy import greedy, value_alone, worth_it
-from tgp.core.pools.planner.problem import Bools, Floats, Index, Ints, Packing, Problem, Remaining
-
-Words: TypeAlias = npt.NDArray[np.uint64]  # bits, 64 in each
+from tgp.core.pools.planner.problem import Packing, Problem, Remaining
 
 MOST_STEPS = 1024  # sizes of one resource that are told apart; between two of them the smaller counts
 MOST_COMPARED = 1200  # sources: among more, those that another one is better than are not left out

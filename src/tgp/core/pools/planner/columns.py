@@ -7,10 +7,9 @@ worth more than its machine costs gives a new column.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
+from tgp.core.model.arrays import Floats, Index, np
 from tgp.core.pools.planner.fill import Patterns, fill, orders
-from tgp.core.pools.planner.problem import Floats, Index, PackedMachines, Pattern, Problem
+from tgp.core.pools.planner.problem import PackedMachines, Pattern, Problem
 
 GAIN = 1e-7  # of a price: less is rounding
 MOST_NEW = 200  # columns in one round

@@ -8,13 +8,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-import numpy as np
-
+from tgp.core.model.arrays import Bools, Floats, np
 from tgp.core.model.labels import LabelRequirement
 from tgp.core.model.placement import PodTerm, SpreadConstraint
 from tgp.core.pools.planner.classes import PodMatcher, matcher_of_spread, matcher_of_term
 from tgp.core.pools.planner.masks import LabelColumn
-from tgp.core.pools.planner.problem import LARGEST, Bools, Floats
+from tgp.core.pools.planner.problem import LARGEST
 from tgp.core.pools.planner.rows import HOSTNAME, DemandRow
 from tgp.core.pools.planner.sources import SourceSet
 from tgp.core.pools.requirements import Malformed, together

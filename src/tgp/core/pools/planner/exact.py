@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from tgp.core.pools.planner.problem import Bools, Floats, Index, Pattern, Problem
+from tgp.core.model.arrays import Bools, Floats, Index, np
+from tgp.core.pools.planner.problem import Pattern, Problem
 
 MOST_NODES = 20_000  # of one search; beyond that its bound is reported instead
 TINY = 1e-9  # in place of no room at all

@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from tgp.core.pools.planner.problem import Bools, Floats, HostRule, Index, Ints, Problem
+from tgp.core.model.arrays import Bools, Floats, Index, Ints, np
+from tgp.core.pools.planner.problem import HostRule, Problem
 
 SIEVED_EVERY = 4  # classes: full machines are left out from then on
 

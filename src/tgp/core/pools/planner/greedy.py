@@ -3,10 +3,9 @@
 import heapq
 from collections.abc import Mapping
 
-import numpy as np
-
+from tgp.core.model.arrays import Floats, Index, np
 from tgp.core.pools.planner.fill import Patterns, best_fill
-from tgp.core.pools.planner.problem import Floats, Index, Packing, Problem, Remaining
+from tgp.core.pools.planner.problem import Packing, Problem, Remaining
 
 ORDERS = 1  # in which a machine is filled: more make the greedy slower than it is worth
 BATCH = 64  # patterns that are filled again together

@@ -3,11 +3,10 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
+from tgp.core.model.arrays import Bools, np
 from tgp.core.model.placement import HostPort
 from tgp.core.pools.planner.classes import PodMatcher, matcher_of_spread, matcher_of_term
-from tgp.core.pools.planner.problem import Bools, HostRule
+from tgp.core.pools.planner.problem import HostRule
 from tgp.core.pools.planner.rows import HOSTNAME, DemandRow, collide, ports_of
 from tgp.core.pools.planner.world import Capacity, PlanInput
 

@@ -7,12 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-
+from tgp.core.model.arrays import Bools, Index, np
 from tgp.core.model.labels import LabelRequirement
 from tgp.core.model.placement import Affinity, NodeTerm
 from tgp.core.model.taints import Taint, Toleration, untolerated
-from tgp.core.pools.planner.problem import Bools, Index
 
 
 class Placeable(Protocol):

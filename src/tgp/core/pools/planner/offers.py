@@ -8,13 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-import numpy as np
-import numpy.typing as npt
-
 from tgp.api.nodepool import NodeTemplate
 from tgp.api.values import microusd
 from tgp.core.market.query import query_for_class
 from tgp.core.market.ranking import rank
+from tgp.core.model.arrays import Bools, Codes, Index, np
 from tgp.core.model.columns import BOOT_MODES
 from tgp.core.model.cooldowns import Cooldowns
 from tgp.core.model.gpus import resource_name
@@ -26,7 +24,6 @@ from tgp.core.model.price_book import PriceBook
 from tgp.core.model.taints import Taint
 from tgp.core.pools.nodepool import value_check
 from tgp.core.pools.planner.masks import LabelColumn, SourceTable, label_column
-from tgp.core.pools.planner.problem import Bools, Index
 from tgp.core.pools.planner.world import PlanInput, PlannedPool
 from tgp.core.pools.requirements import Malformed, together
 from tgp.core.requests.device_plugin import provides
@@ -42,8 +39,6 @@ FITS = len(REASONS)
 _MARKET_FITS = len(RejectReason)
 ARCH, OS = "kubernetes.io/arch", "kubernetes.io/os"
 _POWER = BOOT_MODES.index(BootMode.POWER)
-
-Codes = npt.NDArray[np.int16]
 
 
 @dataclass(frozen=True, eq=False)

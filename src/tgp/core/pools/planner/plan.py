@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
+from tgp.core.model.arrays import np
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
 from tgp.core.pools.planner.classes import GANG_SIZE, gang_of, grouped, matchers_in_play

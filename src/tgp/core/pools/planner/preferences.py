@@ -8,13 +8,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-import numpy as np
-
+from tgp.core.model.arrays import Floats, Index, Ints, np
 from tgp.core.model.pod import Pod
 from tgp.core.model.taints import Taint
 from tgp.core.pools.planner.classes import PodMatcher, matcher_of_spread, matcher_of_term
 from tgp.core.pools.planner.masks import LabelColumn
-from tgp.core.pools.planner.problem import Floats, Index, Ints, PackedMachines, Pattern, Problem, Remaining, together
+from tgp.core.pools.planner.problem import PackedMachines, Pattern, Problem, Remaining, together
 from tgp.core.pools.planner.rows import DemandRow
 from tgp.core.pools.planner.sources import SourceSet
 

@@ -10,13 +10,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
+from tgp.core.model.arrays import Bools, Floats, Index, Ints, np
 
-Floats: TypeAlias = npt.NDArray[np.float64]
-Ints: TypeAlias = npt.NDArray[np.int64]
-Bools: TypeAlias = npt.NDArray[np.bool_]
-Index: TypeAlias = npt.NDArray[np.intp]
 Pattern: TypeAlias = tuple[tuple[int, int], ...]  # (class, how many), by class
 
 LARGEST = float(1 << 50)  # of any amount: sums of many stay exact in 64-bit floats

@@ -4,15 +4,14 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from tgp.core.classes.machines_status import cooling_machines
 from tgp.core.market.ranking_messages import REASONS_SHOWN, machine
+from tgp.core.model.arrays import Bools, Codes, Index, np
 from tgp.core.model.money import about
 from tgp.core.model.resources import CPU, MEMORY, amount_text
 from tgp.core.model.taints import Taint
-from tgp.core.pools.planner.offers import FITS, REASONS, UNAVAILABLE, Codes, PoolOffers
-from tgp.core.pools.planner.problem import Index, Limit, Pattern
+from tgp.core.pools.planner.offers import FITS, REASONS, UNAVAILABLE, PoolOffers
+from tgp.core.pools.planner.problem import Limit, Pattern
 from tgp.core.pools.planner.rows import DemandRow, own_price, own_price_until, ports_taken
 from tgp.core.pools.planner.sources import SourceSet
 from tgp.core.pools.planner.volumes import reached_by
@@ -121,7 +120,7 @@ class Explaining:
         verdicts[rows[open_to]] = _ALL.index(TAKEN)
         return verdicts
 
-    def _checks(self, row: DemandRow, mine: Index) -> list[tuple[str, np.ndarray]]:
+    def _checks(self, row: DemandRow, mine: Index) -> list[tuple[str, Bools]]:
         sources, pod = self.sources, row.pod
         table, world = sources.table, sources.world
         price = own_price(pod, world.now)
@@ -132,14 +131,14 @@ class Explaining:
             (NOT_TRUSTED, ~(sources.trusted[mine] | untrusted[sources.pool[mine]])),
             (OUT_OF_REACH, ~reached_by(pod, world, table)[mine]),
             (PORT_TAKEN, ports_taken(pod, sources)[mine]),
-            (TOO_SMALL, (sources.capacity[mine] < row.need).any(axis=1)),
+            (TOO_SMALL, np.any(sources.capacity[mine] < row.need, axis=1)),
             (OWN_PRICE, sources.per_gpu[mine] > price if price is not None else np.zeros(len(mine), np.bool_)),
             (LIMITED, sources.uncounted[mine] | self._over(mine)),
             (FAILED_BEFORE, ~row.whole[mine]),
             (TOPOLOGY, ~row.mask[mine]),
         ]
 
-    def _over(self, mine: Index) -> np.ndarray:
+    def _over(self, mine: Index) -> Bools:
         over = np.zeros(len(mine), np.bool_)
         for limit, left in zip(self.limits, self.left, strict=True):
             over |= limit.use[mine] > left

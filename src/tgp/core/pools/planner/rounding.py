@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-
+from tgp.core.model.arrays import Floats, np
 from tgp.core.pools.planner.columns import ColumnSet, Program, Relaxed
 from tgp.core.pools.planner.greedy import greedy
-from tgp.core.pools.planner.problem import Floats, Packing, Pattern, Problem, Remaining
+from tgp.core.pools.planner.problem import Packing, Pattern, Problem, Remaining
 
 WHOLE = 1e-6  # a fraction nearer to a whole number is taken for it
 FEASIBLE = 2  # HiGHS: the solution status of an answer that keeps all constraints

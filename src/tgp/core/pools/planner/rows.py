@@ -4,16 +4,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-import numpy as np
-
 from tgp.api.field_error import Invalid
 from tgp.api.values import duration, microusd
+from tgp.core.model.arrays import Bools, Floats, np
 from tgp.core.model.placement import HostPort
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
 from tgp.core.model.resources import Resources
 from tgp.core.pools.planner.classes import MAX_PRICE, MAX_WAIT, PodClass, PodMatcher, matcher_of_spread, matcher_of_term
-from tgp.core.pools.planner.problem import LARGEST, Bools, Floats
+from tgp.core.pools.planner.problem import LARGEST
 from tgp.core.pools.planner.sources import PODS, SourceSet, not_joined
 from tgp.core.pools.planner.volumes import reached_by
 

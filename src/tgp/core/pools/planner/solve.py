@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
+from tgp.core.model.arrays import np
 from tgp.core.pools.planner.bins import bins
 from tgp.core.pools.planner.columns import GAIN, Master, Relaxed
 from tgp.core.pools.planner.exact import best_pattern, most_value, patterns_within

@@ -4,12 +4,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-
 from tgp.api.common import canonical_provider
 from tgp.core.inventory.limits import GIB, NODES, USD
 from tgp.core.market.offer_filters import NO_POLICY
-from tgp.core.model.columns import AS_MANY_AS_ASKED, BOOT_MODES, Small
+from tgp.core.model.arrays import Bools, Floats, Index, Ints, Small, np
+from tgp.core.model.columns import AS_MANY_AS_ASKED, BOOT_MODES
 from tgp.core.model.gpus import resource_name
 from tgp.core.model.offer import BootMode, Offer, Stock, Trust
 from tgp.core.model.offer_query import Selection
@@ -17,7 +16,7 @@ from tgp.core.model.resources import CPU, MEMORY, Resources
 from tgp.core.model.taints import Taint
 from tgp.core.pools.planner.masks import SourceTable, label_column, stacked
 from tgp.core.pools.planner.offers import PoolOffers
-from tgp.core.pools.planner.problem import Bools, Floats, Index, Ints, Limit
+from tgp.core.pools.planner.problem import Limit
 from tgp.core.pools.planner.world import (
     ASSUMED_SPOT_LOSS,
     PRICE_MARGIN,

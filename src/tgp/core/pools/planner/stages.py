@@ -4,9 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-import numpy as np
-
-from tgp.core.pools.planner.problem import Bools, HostRule, Ints, Limit, PackedMachines, Problem, together
+from tgp.core.model.arrays import Bools, Floats, Index, Ints, np
+from tgp.core.pools.planner.problem import HostRule, Limit, PackedMachines, Problem, together
 from tgp.core.pools.planner.solve import Effort, solve
 
 MOST_REPEATS = 16  # plans that are made again because a gang was served in part; then all such gangs are left out
@@ -102,7 +101,7 @@ class _Bought:
         self.count = self.problem.count.copy()
 
     @property
-    def room(self) -> np.ndarray:
+    def room(self) -> Floats:
         room = self.problem.room.copy()
         for each in self.machines:
             if len(room):
@@ -164,7 +163,7 @@ def _with_machines(problem: Problem, machines: Sequence[PackedMachines]) -> Prob
     )
 
 
-def _with_pods(rule: HostRule, sources: int, source: np.ndarray, pods: np.ndarray) -> HostRule:
+def _with_pods(rule: HostRule, sources: int, source: Index, pods: Floats) -> HostRule:
     present = rule.present if rule.present is not None else np.zeros(sources, np.int64)
     owned = rule.owned if rule.owned is not None else np.zeros(sources, np.bool_)
     more = (pods @ rule.members.astype(np.float64)).astype(np.int64)

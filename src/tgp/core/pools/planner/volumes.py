@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable
 
-import numpy as np
-
+from tgp.core.model.arrays import Bools, np
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
 from tgp.core.model.storage import (
@@ -16,7 +15,6 @@ from tgp.core.model.storage import (
     Volume,
 )
 from tgp.core.pools.planner.masks import SourceTable
-from tgp.core.pools.planner.problem import Bools
 from tgp.core.pools.planner.world import PlanInput
 
 NO_PROVISIONER = "kubernetes.io/no-provisioner"  # local volumes: they exist on Nodes, and are never made
