@@ -353,3 +353,25 @@ def test_with_any_faults_every_pod_runs_and_nothing_is_left(seed):
         env.world.run(minutes=90)
         assert requests(env) == []
         assert env.nodes() == []
+
+
+def test_a_later_pod_that_takes_the_machine_of_another_makes_it_get_one_at_once():
+    """The plan puts the choosy pod on the machine that is on its way, and the first pod on a new one.
+
+    The first pod anchors the machine on its way: the new one is ordered all the same, before that has booted.
+    """
+    with sim_env("swapped") as env:
+        begin(env)
+        asks(env, "anything")
+        env.until(lambda: len(requests(env)) == 1, minutes=2)
+        (first,) = requests(env)
+        model = first["spec"]["gpuType"]
+        for stand in env.simulator.fleet.stands.values():
+            if stand.product.gpu == model:
+                stand.stock = 0
+        env.world.run(minutes=1)  # the price book learns it
+        asks(env, "choosy", nodeSelector={"tgp.io/gpu-type": model})
+        env.world.run(seconds=20)
+        assert len(requests(env)) == 2
+        env.until(lambda: runs(env, "anything")() and runs(env, "choosy")(), minutes=30)
+        assert len(requests(env)) == 2

@@ -21,7 +21,7 @@ from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
 from tgp.core.pools.capacity import ENDED
 from tgp.core.pools.demand import asks_for_gpus, read_annotations
-from tgp.core.pools.orders import anchor_of, slot_number
+from tgp.core.pools.orders import anchor_of, bought_for, slot_number
 from tgp.core.pools.planner.classes import gang_of
 from tgp.core.pools.planner.rows import own_price, own_price_until
 from tgp.core.pools.upkeep import PoolRequest, Remove, care_for
@@ -68,7 +68,7 @@ def pod_enquiry(
         reason,
         message,
         next(iter(requests.by_index(BY_NODE, pod.node)), None) if pod.node else None,
-        tuple(record for record in _ordered(requests.values()) if anchor_of(record) == uid and not _ended(record)),
+        tuple(record for record in _ordered(requests.values()) if uid in bought_for(record) and not _ended(record)),
         plan,
         own_price(read, sight.now),
         own_price_until(read),

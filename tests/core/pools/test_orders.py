@@ -45,6 +45,24 @@ def test_an_order_whose_pods_all_anchor_something_is_left_out():
     assert anchors([an_order(a), an_order(a)]) == ["uid-a"]
 
 
+@pytest.mark.parametrize(
+    ("instead", "anchor"),
+    [
+        ({"uid-a": ["uid-b"]}, ["uid-b"]),
+        ({"uid-a": ["uid-b", "uid-c"]}, ["uid-b"]),
+        ({"uid-a": ["uid-d"], "uid-d": ["uid-c"]}, ["uid-c"]),
+        ({"uid-a": ["uid-a"]}, []),
+        ({"uid-a": ["uid-d"], "uid-d": ["uid-a"]}, []),
+        ({"uid-d": ["uid-b"]}, []),
+    ],
+    ids=["one", "the smallest", "one after another", "itself", "in a circle", "of another machine"],
+)
+def test_a_pod_that_gets_the_machine_of_another_anchors_the_new_one(instead, anchor):
+    found = anchored([an_order(a_pod("a"))], {"uid-a", "uid-d"}, instead)
+
+    assert [each.anchor for each in found] == anchor
+
+
 def test_a_name_follows_from_pool_anchor_and_ordinal_alone():
     names = [request_name("train", POOL_UID, "uid-a", ordinal) for ordinal in (0, 0, 1)]
 

@@ -1,6 +1,6 @@
 """Gathers the world that a plan is made from: nodes first, then pods, so that a race buys too little, not too much."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol
@@ -191,6 +191,9 @@ class WorldObserver:
 
         A machine that is taken over is a Node already.
         """
+        placed: dict[str, list[str]] = {}
+        for uid, name in self._memory.placed.items():
+            placed.setdefault(name, []).append(uid)
         for record in sorted(self._views.requests.values(), key=lambda each: each.key):
             offer = self.offer_for(record) if on_its_way(record) and not takes_over(record) else None
             if offer is not None:
@@ -199,7 +202,7 @@ class WorldObserver:
                     offer.hourly_microusd,
                     record,
                     self._views.nodes.get(ObjectKey("", reserved_node_name(record))),
-                    tuple(bought_for(record)) if pool_uid(record) else (),
+                    self._pods_for(record, placed) if pool_uid(record) else (),
                 )
         for key, expected in sorted(self._memory.expected.items()):
             if self._views.requests.get(key) is None and not takes_over(expected.record):
@@ -207,6 +210,11 @@ class WorldObserver:
                 room = coming_capacity(expected.record, expected.order.offer, pool, shapes=shapes)
                 room = self._as_node(room, expected.order.offer)
                 yield PricedRoom(room, expected.order.hourly_microusd)
+
+    def _pods_for(self, record: KubeObject[GPURequest], placed: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+        """The pods that the last plan put there, and of those it was bought for the ones that it put nowhere else."""
+        bought = (uid for uid in bought_for(record) if uid not in self._memory.placed)
+        return (*placed.get(str(record.key), ()), *bought)
 
     def _reserved(self, unreserved: frozenset[ObjectKey]) -> dict[str, tuple[Pod, ...]]:
         """By name of a replacement's capacity, the pods that move there: they are still on the machines it replaces.

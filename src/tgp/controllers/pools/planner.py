@@ -7,7 +7,7 @@ is gone or bound meanwhile, nothing is created for it, and the next plan decides
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -218,7 +218,7 @@ class PoolPlanner:
             return now + timedelta(seconds=LEAST_PAUSE)  # limits have changed: pods are planned for after that
         plan = await self._planned(seen.world) if seen.world.pools else _without_pools(seen)
         self._memory.placed = {**plan.placed, **seen.nominated}
-        ordered = await self._order(plan.orders, seen, just_ready, now)
+        ordered = await self._order(plan, seen, just_ready, now)
         abandoned = self._gangs.give_up(plan, waiting, seen.paused, now)
         for pool in abandoned.pools:
             self._announce(pool)
@@ -298,14 +298,14 @@ class PoolPlanner:
     # -- orders --------------------------------------------------------------------------------------------------------
 
     async def _order(
-        self, orders: Iterable[Order], seen: PlanObservation, just_ready: JustReady, now: datetime
+        self, plan: Plan, seen: PlanObservation, just_ready: JustReady, now: datetime
     ) -> list[AnchoredOrder]:
         still = [
             each
-            for each in orders
+            for each in plan.orders
             if all(self._still_waits(pod) and uid_text(pod.uid) not in just_ready.pods for pod in each.pods)
         ]
-        wanted, created = list(anchored(still, self._taken())), []
+        wanted, created = list(anchored(still, self._taken(), self._coming(seen))), []
         for start in range(0, len(wanted), CREATED_AT_ONCE):
             some = wanted[start : start + CREATED_AT_ONCE]
             found = await asyncio.gather(*(self.create(each, seen, now) for each in some), return_exceptions=True)
@@ -327,6 +327,21 @@ class PoolPlanner:
             if record.key.namespace == pool.key.namespace and self._anchors(record)
         }
         return there | {anchor_of(each.record) for each in self._memory.expected.values()}
+
+    def _coming(self, seen: PlanObservation) -> Mapping[str, Collection[str]]:
+        """Anchor of a machine on its way → the pods that the plan gives it to."""
+        anchors = {}
+        for room in seen.world.capacity:
+            if room.coming is not None:
+                expected = self._memory.expected.get(room.coming)
+                record = self._views.requests.get(room.coming) or (expected.record if expected is not None else None)
+                if record is not None:
+                    anchors[room.name] = anchor_of(record)
+        pods: dict[str, list[str]] = {}
+        for uid, name in self._memory.placed.items():
+            if name in anchors:
+                pods.setdefault(anchors[name], []).append(uid)
+        return pods
 
     def _anchors(self, record: KubeObject[GPURequest]) -> bool:
         """A machine that has come and serves other pods anchors its own pod no longer.

@@ -1,4 +1,4 @@
-"""Which waiting pods are nominated to a Node: those its machine was bought for, where another pod could take the room.
+"""Which waiting pods are nominated to a Node: those the plan has there, where another pod could take the room.
 
 kube-scheduler binds pods to whatever becomes ready first. A pod that runs anywhere takes the expensive machine, and
 the pod that needs it would cost a second one. A pod that is nominated while its Node cannot be scheduled to yet keeps
@@ -38,7 +38,7 @@ class PricedRoom:
     hourly_microusd: int = 0  # 0: nothing is paid for it by the hour
     request: KubeObject[GPURequest] | None = None  # of a machine on its way; None: the Node is Ready
     node: Node | None = None  # of the name that is reserved for that machine, whosever it is; None: there is none
-    pods: tuple[str, ...] = ()  # uids of those it was bought for
+    pods: tuple[str, ...] = ()  # uids of those it was bought for, or that a later plan gives it to
 
 
 @dataclass(frozen=True, slots=True)

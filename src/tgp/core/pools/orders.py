@@ -90,14 +90,31 @@ def _pods_text(pods: Iterable[Pod]) -> str:
     return msgspec.json.encode(families, order="sorted").decode()
 
 
-def anchored(orders: Iterable[Order], taken: Collection[str]) -> Iterator[AnchoredOrder]:
-    """Each order with the smallest uid among its pods that anchors nothing yet; an order without one is left out."""
+def anchored(
+    orders: Iterable[Order], taken: Collection[str], instead: Mapping[str, Collection[str]] | None = None
+) -> Iterator[AnchoredOrder]:
+    """Each order with the smallest uid among its pods that anchors nothing yet; an order without one is left out.
+
+    A pod may anchor a machine on its way that the plan gives to others (`instead`: anchor → these pods). One of them
+    then anchors the new machine: it would have none without it.
+    """
     anchors = set(taken)
     for order in orders:
-        free = sorted(uid for pod in order.pods if (uid := uid_text(pod.uid)) not in anchors)
-        if free:
-            anchors.add(free[0])
-            yield AnchoredOrder(order, free[0])
+        anchor = _free_anchor((uid_text(pod.uid) for pod in order.pods), anchors, instead or {})
+        if anchor is not None:
+            anchors.add(anchor)
+            yield AnchoredOrder(order, anchor)
+
+
+def _free_anchor(uids: Iterable[str], taken: Collection[str], instead: Mapping[str, Collection[str]]) -> str | None:
+    """The pods themselves first, then those that get their machines, and so on."""
+    near, seen = sorted(uids), set[str]()
+    while near:
+        if free := [uid for uid in near if uid not in taken]:
+            return free[0]
+        seen.update(near)
+        near = sorted({each for uid in near for each in instead.get(uid, ())} - seen)
+    return None
 
 
 def request_name(pool: str, pool_uid: str, anchor: str, ordinal: int) -> str:
