@@ -1,6 +1,7 @@
 """Every command of `tgp` as a page of the site: usage, meaning, options. Made from the commands themselves."""
 
 from collections.abc import Iterator
+from html import escape
 
 import click
 
@@ -34,9 +35,14 @@ def _chapter(command: click.Command, called: str) -> str:
     lines += ["\n".join(line.strip() for line in text.splitlines()) + "\n"] if text else []
     rows = [record for each in command.get_params(context) if (record := each.get_help_record(context)) is not None]
     if rows:
-        lines += ["| option | |", "|---|---|", *(f"| `{_cell(flag)}` | {_cell(words)} |" for flag, words in rows), ""]
+        lines += [
+            "| option | |",
+            "|---|---|",
+            *(f"| <code>{_cell(flag)}</code> | {_cell(words)} |" for flag, words in rows),
+            "",
+        ]
     return "\n".join(lines)
 
 
 def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
+    return escape(" ".join(text.split()), quote=False).replace("|", "&#124;")
