@@ -124,8 +124,8 @@ def test_the_next_step_is_for_the_same_cluster(cluster: Mounted):
     assert last(on(cluster, "status", "-n", "ml")) == f"next: tgp watch {kubeconfig} --namespace ml request/ml/train"
     assert last(on(cluster, "why", "ml/train")).startswith("next: ")
     assert kubeconfig in last(on(cluster, "why", "ml/train"))
-    held = on(cluster, "hold", "audit", "--namespace", "elsewhere", "--context", "memory")
-    assert last(held) == f"next: tgp release {kubeconfig} --context memory --namespace elsewhere"
+    held = on(cluster, "hold", "audit", "--operator-namespace", "elsewhere", "--context", "memory")
+    assert last(held) == f"next: tgp release {kubeconfig} --context memory --operator-namespace elsewhere"
 
 
 def test_the_next_step_is_never_the_command_just_run(cluster: Mounted):

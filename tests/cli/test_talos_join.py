@@ -186,7 +186,7 @@ def test_a_secret_that_would_still_be_refused_is_not_written(world, worker):
 
 
 def test_a_namespace_that_is_missing_is_named(world, worker):
-    result = Person(world).tgp("talos", "join-secret", worker, "--apply", "--namespace", "nowhere")
+    result = Person(world).tgp("talos", "join-secret", worker, "--apply", "--operator-namespace", "nowhere")
 
     assert result.exit_code == 2
     assert "namespace nowhere does not exist" in result.output

@@ -45,16 +45,16 @@ def test_the_join_secret_is_made_changed_and_taken_for_a_config(tgp, kubectl, na
     file = tmp_path / "join.yaml"
     manifest = join_secret()
     file.write_text(as_yaml({**manifest, "stringData": {**manifest["stringData"], "dns-domain": "old.arpa"}}))
-    made = tgp("talos", "join-secret", str(file), "--apply", "--namespace", namespace)
+    made = tgp("talos", "join-secret", str(file), "--apply", "--operator-namespace", namespace)
     assert made.returncode == 0, made.stderr
     assert f"Secret {namespace}/tgp-join was created." in made.stdout
 
     file.write_text(as_yaml(manifest))
-    words = ("talos", "join-secret", str(file), "--apply", "--namespace", namespace)
+    words = ("talos", "join-secret", str(file), "--apply", "--operator-namespace", namespace)
     assert tgp(*words).returncode == 1, "it was not confirmed"
     changed = tgp(*words, "--yes")
     assert changed.returncode == 0, changed.stderr
-    stored = json.loads(kubectl("--namespace", namespace, "get", "secret", "tgp-join", "--output=json"))
+    stored = json.loads(kubectl("--operator-namespace", namespace, "get", "secret", "tgp-join", "--output=json"))
     assert set(stored["data"]) == set(manifest["stringData"]), "what is not there any more went"
 
 
@@ -65,7 +65,7 @@ def test_who_may_not_ask_through_the_api_server_is_told_which_right_it_takes(tgp
     kubectl("create", "--filename=-", stdin=json.dumps(node))
     try:
         ada = control_plane.kubeconfig_for_user("ada")
-        words = ("doctor", "node/boot-node", "--namespace", namespace, "--output", "json")
+        words = ("doctor", "node/boot-node", "--operator-namespace", namespace, "--output", "json")
         mine = {link["name"]: link for link in json.loads(tgp(*words).stdout)["links"]}
         hers = {link["name"]: link for link in json.loads(tgp(*words, kubeconfig=ada).stdout)["links"]}
     finally:

@@ -184,7 +184,7 @@ class ClusterService:
             found = await self._cluster.read(NAMESPACE, ObjectKey("", self._namespace))
         except NotFound:
             raise NotFound(
-                f"namespace {self._namespace} does not exist: name the operator's namespace with --namespace"
+                f"namespace {self._namespace} does not exist: name the operator's namespace with --operator-namespace"
             ) from None
         return hold_of(found["metadata"].get("annotations") or {})
 

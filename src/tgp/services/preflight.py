@@ -155,7 +155,7 @@ class _Cluster:
     async def _operator_namespace(self) -> ClusterFinding:
         if await self._read(NAMESPACE, "", self._namespace) is not None:
             return ClusterFinding("namespace", True, f"{self._namespace} exists")
-        words = f"{self._namespace} does not exist; name the operator's namespace with --namespace"
+        words = f"{self._namespace} does not exist; name the operator's namespace with --operator-namespace"
         return ClusterFinding("namespace", False, words, f"kubectl create namespace {self._namespace}")
 
     async def _rights(self) -> ClusterFinding:

@@ -177,7 +177,7 @@ class TalosService:
             raise Conflict("the Secret was changed meanwhile: run the command again") from error
         except NotFound as error:
             raise NotFound(
-                f"namespace {self.namespace} does not exist: name the operator's namespace with --namespace"
+                f"namespace {self.namespace} does not exist: name the operator's namespace with --operator-namespace"
             ) from error
 
     # ----

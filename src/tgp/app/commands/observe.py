@@ -57,7 +57,11 @@ class ObserveOptions:
 @click.option("--kubeconfig", default="", metavar="FILE", help="kubeconfig file; default: as for kubectl.")
 @click.option("--context", default="", metavar="NAME", help="context of the kubeconfig; else the current one.")
 @click.option(
-    "--namespace", default="", metavar="NAME", help="the operator's namespace, where its Secrets are.  [tgp-system]"
+    "--operator-namespace",
+    "namespace",
+    default="",
+    metavar="NAME",
+    help="where the operator and its Secrets are.  [tgp-system]",
 )
 @click.option("--for", "lasting", type=Length(), default=None, help="end after this much time, such as 30s.")
 @click.option("--lines", is_flag=True, help="print one line for each change instead of a live screen.")

@@ -12,7 +12,13 @@ from tgp.interfaces.cli.output import show, terminal_width, waiting, write
 @click.option("--provider", "providers", multiple=True, metavar="NAME", help="Only these. Repeatable.")
 @click.option("--kubeconfig", default="", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config.")
 @click.option("--context", default="", metavar="NAME", help="Default: the kubeconfig's current one.")
-@click.option("-n", "--namespace", default="", metavar="NAME", help="The operator's namespace. Default: tgp-system.")
+@click.option(
+    "--operator-namespace",
+    "namespace",
+    default="",
+    metavar="NAME",
+    help="Where the operator runs. Default: tgp-system.",
+)
 @click.option(
     "-o",
     "--output",

@@ -13,10 +13,12 @@ from tgp.interfaces.cli.called import RAN
 from tgp.interfaces.terminal.snapshot import plain
 
 PROGRAM = "tgp"
-REPEATED = {"kubeconfig": "--kubeconfig", "context": "--context", "namespace": "--namespace"}
+REPEATED = ("kubeconfig", "context", "namespace")  # names of parameters; a namespace is an object's or the operator's
 KUBECTLS = ("kubeconfig", "context")  # kubectl's flags of the same meaning; the line contains the namespace already
 # With or without these flags it is the same command: they change what is shown or asked, not what is done.
-IRRELEVANT_FLAGS = frozenset({*REPEATED.values(), "-n", "-o", "--output", "--world", "--yes"})
+IRRELEVANT_FLAGS = frozenset(
+    {"--kubeconfig", "--context", "--namespace", "--operator-namespace", "-n", "-o", "--output", "--world", "--yes"}
+)
 
 
 def as_called(command: str) -> str:
@@ -88,5 +90,6 @@ def _shared(context: click.Context, target: click.Command | None) -> tuple[str, 
 
 
 def _flags(context: click.Context, names: Sequence[str]) -> str:
+    flags = {param.name: param.opts[-1] for param in context.command.params}
     given = {name: str(context.params.get(name) or "") for name in names}
-    return " ".join(f"{REPEATED[name]} {shlex.quote(value)}" for name, value in given.items() if value)
+    return " ".join(f"{flags[name]} {shlex.quote(value)}" for name, value in given.items() if value)
