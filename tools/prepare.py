@@ -19,7 +19,7 @@ LOCK = ROOT / "requirements" / "dev.txt"
 RUNTIME_LOCK = ROOT / "requirements" / "runtime.txt"
 PROJECT = ROOT / "pyproject.toml"
 FLOOR = (3, 11)
-PROGRAMS = ("tgp", "kubectl-tgp")
+PROGRAMS = {"tgp": "main", "kubectl-tgp": "main", "kubectl_complete-tgp": "kubectl_complete"}  # as in pyproject.toml
 UNREACHED = (  # as pip says it; it tries a few times before
     "Failed to establish a new connection",
     "Temporary failure in name resolution",
@@ -74,9 +74,9 @@ def _prepare_runtime() -> None:
     _pip("install", "--require-hashes", "-r", str(RUNTIME_LOCK))
     (site,) = VENV.glob("lib/python*/site-packages")
     (site / "tgp.pth").write_text(f"{ROOT / 'src'}\n")
-    for name in PROGRAMS:
+    for name, function in PROGRAMS.items():
         program = VENV / "bin" / name
-        program.write_text(f"#!{VENV / 'bin' / 'python'}\nfrom tgp.app.main import main\n\nmain()\n")
+        program.write_text(f"#!{VENV / 'bin' / 'python'}\nfrom tgp.app.main import {function}\n\n{function}()\n")
         program.chmod(0o755)
     stamp.set()
     _say(f"prepared .venv in {time.perf_counter() - began:.0f} s")

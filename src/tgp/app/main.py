@@ -21,6 +21,10 @@ COMMANDS = {  # name: where it lives, what it does
         "Rent or buy: after how many hours a GPU of your own is cheaper.",
     ),
     "check": ("tgp.interfaces.cli.check:check", "Try every API key and list what is missing. Nothing is spent."),
+    "completion": (
+        "tgp.interfaces.cli.completion:completion",
+        "Print a script that completes commands and names in bash, zsh or fish.",
+    ),
     "cost": ("tgp.interfaces.cli.cost:cost", "Show what was spent: by month, pool, provider, namespace, class or GPU."),
     "crds": ("tgp.interfaces.cli.crds:crds", "Print, apply or compare the custom resource definitions."),
     "demo": ("tgp.app.commands.demo:demo", "Run the operator in a simulated world: no cluster, no account."),
@@ -109,11 +113,34 @@ def tgp(ctx: click.Context, world: str) -> None:
     ctx.obj = services
 
 
+def _completing() -> dict[str, Any]:
+    """While a shell asks for completions no command runs: the names of live objects are looked up all the same."""
+    if "_TGP_COMPLETE" not in os.environ:
+        return {}
+    from tgp.app.cli_context import CliContext
+
+    return {"obj": CliContext(os.environ.get("TGP_WORLD", ""))}
+
+
+def kubectl_complete() -> NoReturn:
+    """What kubectl starts to complete `kubectl tgp …`: the words so far, the last of them unfinished."""
+    from click.shell_completion import ShellComplete
+
+    from tgp.app.cli_context import CliContext
+
+    *before, last = sys.argv[1:] or [""]
+    asked = ShellComplete(tgp, {"obj": CliContext(os.environ.get("TGP_WORLD", ""))}, "tgp", "_TGP_COMPLETE")
+    for item in asked.get_completions(before, last):
+        click.echo(f"{item.value}\t{item.help}" if item.help else item.value)
+    click.echo(":4")  # kubectl: offer no names of files
+    raise SystemExit(0)
+
+
 def main() -> NoReturn:
     """Run the command line; errors of use end with 2, refusals with 1, and neither shows a traceback."""
     readable()
     try:
-        tgp.main(prog_name="kubectl tgp" if sys.argv[0].endswith("kubectl-tgp") else program())
+        tgp.main(prog_name="kubectl tgp" if sys.argv[0].endswith("kubectl-tgp") else program(), **_completing())
     except SystemExit as ended:
         if ended.code == INTERRUPTED:  # at once: Python would wait for threads first
             sys.stdout.flush()

@@ -14,6 +14,7 @@ from tgp.core.model.cluster_inventory import ClusterInventory
 from tgp.core.model.money import dollars
 from tgp.core.reports.doctor import DeleteNode, DoctorFinding, EndMachine, findings
 from tgp.interfaces.cli.cluster_options import cluster_options
+from tgp.interfaces.cli.completion import live_names
 from tgp.interfaces.cli.confirm import agreed, confirmed, interactive
 from tgp.interfaces.cli.context import CliServices, ClusterActions
 from tgp.interfaces.cli.doctor_one import examine
@@ -28,7 +29,7 @@ LOOK_EVERY = 5.0
 
 
 @click.command()
-@click.argument("what", default="", metavar="[node/NAME|request/NAME]")
+@click.argument("what", default="", metavar="[node/NAME|request/NAME]", shell_complete=live_names)
 @click.option("--orphans", is_flag=True, help="Only machines that no request owns.")
 @click.option("--fix", is_flag=True, help="Fix what a command can fix, after a question.")
 @click.option("--yes", is_flag=True, help="With --fix: do not ask.")

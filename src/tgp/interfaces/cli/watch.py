@@ -16,6 +16,7 @@ from tgp.api.field_error import Invalid
 from tgp.api.values import duration
 from tgp.core.model.money import total
 from tgp.core.model.object_key import ObjectKey
+from tgp.interfaces.cli.completion import live_names
 from tgp.interfaces.cli.context import CliServices, RequestActions
 from tgp.interfaces.cli.interrupt import BegunSteps, run
 from tgp.interfaces.cli.next_step import next_lines
@@ -48,7 +49,7 @@ def _length(_ctx: click.Context, _param: click.Parameter, value: str | None) -> 
 
 
 @click.command()
-@click.argument("name", metavar="request/NAME")
+@click.argument("name", metavar="request/NAME", shell_complete=live_names)
 @click.option("-n", "--namespace", default="", metavar="NAME", help="Default: the kubeconfig's.")
 @click.option(
     "--until", type=click.Choice(["ready", "gone"]), help="Stop there. Default: follow the machine until it is gone."

@@ -7,6 +7,7 @@ from rich.console import Group
 
 from tgp.core.model.object_key import ObjectKey
 from tgp.interfaces.cli import why_view
+from tgp.interfaces.cli.completion import live_names
 from tgp.interfaces.cli.context import CliServices
 from tgp.interfaces.cli.interrupt import run
 from tgp.interfaces.cli.output import show, terminal_width, waiting, write
@@ -15,7 +16,7 @@ from tgp.ports.cluster import ClusterError
 
 
 @click.command()
-@click.argument("name", metavar="KIND/NAME")
+@click.argument("name", metavar="KIND/NAME", shell_complete=live_names)
 @click.option("-n", "--namespace", default="", metavar="NAME", help="Default: the kubeconfig's.")
 @click.option("-o", "--output", "how", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
 @click.option("--kubeconfig", default="", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config.")
