@@ -102,7 +102,8 @@ VALUES = (
     Value(
         "policies.enabled",
         True,
-        "From Kubernetes 1.30 on: in kube-system the operator may write bootstrap tokens and no other Secret.",
+        "From Kubernetes 1.30 on: in kube-system the operator may write bootstrap tokens and no other Secret; and "
+        "uninstalling is refused while machines cost money.",
     ),
     Value("serviceMonitor.enabled", True, "A ServiceMonitor where the cluster knows that kind."),
     Value("serviceMonitor.labels", {}, "Labels by which your Prometheus selects it."),
@@ -165,6 +166,7 @@ def install(helm: Helm) -> str:
         str(CHART),
         f"--namespace={NAMESPACE}",
         "--include-crds",
+        "--no-hooks",
         f"--kube-version={OLDEST}",
     )
 
@@ -185,10 +187,9 @@ def _documents(text: str) -> list[str]:
 
 
 def _templated(text: str) -> str:
-    text = text.replace(f"namespace: {NAMESPACE}\n", f"namespace: {OUR_NAMESPACE}\n")
-    text = text.replace(f"system:serviceaccount:{NAMESPACE}:", f"system:serviceaccount:{OUR_NAMESPACE}:")
+    text = text.replace(NAMESPACE, OUR_NAMESPACE)
     text = text.replace("resourceNames: [tgp-operator]", 'resourceNames: [{{ include "tgp-operator.lease" . }}]')
-    assert NAMESPACE not in text, f"a namespace that is not filled in:\n{text}"
+    text = text.replace("RELEASE REVISION", "{{ .Release.Name }} {{ .Release.Revision }}")
     if "\n  labels:\n" in text:
         return text.replace("\n  labels:\n", f"\n  labels:\n    {LABELS}\n", 1)
     return re.sub(r"^(metadata:\n  name: .*\n)", rf"\1  labels:\n    {LABELS}\n", text, count=1, flags=re.MULTILINE)
