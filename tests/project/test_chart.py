@@ -1,11 +1,13 @@
 """The chart: its generated files follow their sources, Helm accepts it, and wrong values are refused by name."""
 
 import json
+import re
 from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
 
+from tests.project.test_metrics_page import families
 from tgp import __version__
 from tgp.app import settings
 from tools import manifests, toolbox
@@ -162,8 +164,40 @@ def test_the_operator_reads_what_the_chart_writes(helm):
     lease_rights = objects["Role", "tgp-system", "tgp-operator"]["rules"][-1]
 
     assert (read.listen, read.lease_name, read.workers, read.scheduler_names) == ("[::]:9000", "other", 8, ("a", "b"))
-    assert container["ports"] == [{"name": "http", "containerPort": 9000}]
+    assert container["ports"] == [
+        {"name": "probes", "containerPort": 9000},
+        {"name": "metrics", "containerPort": 8080},
+    ]
     assert lease_rights["resourceNames"] == ["other"]
+
+
+def test_values_of_other_charts_reach_the_operator(helm):
+    """Named as in the charts that people come from; a changed one rolls the pods as any other setting does."""
+    group = {"name": "gpu-worker-1", "gpuCount": 4, "scaleUpEndpoint": "http://power-api/gpu-worker-1/start"}
+    group["scaleDownEndpoint"] = "http://power-api/gpu-worker-1/stop"
+    plain = rendered(helm)
+    objects = rendered(
+        helm,
+        "--set=networking.backend=tailscale,networking.tailscale.operatorEnabled=true",
+        "--set=settings.networking.tailscaleUrl=http://tailnet.example",
+        f"--set-json=nodeGroups={json.dumps([group])}",
+    )
+    written = objects["ConfigMap", "tgp-system", "tgp-operator-settings"]["data"]["settings.yaml"]
+    read = settings.load({}, {}, YAML(typ="safe", pure=True).load(written))
+
+    assert (read.networking_backend, read.tailscale_url) == ("tailscale", "http://tailnet.example")
+    assert [each.name for each in read.node_groups] == ["gpu-worker-1"]
+    assert deployment(objects)["spec"]["template"] != deployment(plain)["spec"]["template"]
+
+
+def test_probes_are_alone_on_their_port(helm, usual):
+    (container,) = deployment(usual)["spec"]["template"]["spec"]["containers"]
+    (port,) = usual["Service", "tgp-system", "tgp-operator-metrics"]["spec"]["ports"]
+    without = rendered(helm, "--set=settings.metrics.listen=")
+
+    assert container["livenessProbe"]["httpGet"]["port"] == container["readinessProbe"]["httpGet"]["port"] == "probes"
+    assert port["targetPort"] == "metrics"
+    assert set(usual) - set(without) == {("Service", "tgp-system", "tgp-operator-metrics")}
 
 
 def test_every_setting_is_a_value_but_those_that_a_pod_decides():
@@ -175,7 +209,7 @@ def test_every_setting_is_a_value_but_those_that_a_pod_decides():
             found |= keys(inner, f"{prefix}{name}.") if "properties" in inner else {prefix + name}
         return found
 
-    assert keys(known) == {row.key for row in settings.TABLE} - manifests.NOT_IN_A_POD
+    assert keys(known) == {row.key for row in settings.TABLE} - manifests.NOT_IN_A_POD - manifests.ELSEWHERE
 
 
 def test_other_settings_roll_the_pods(helm, usual):
@@ -190,9 +224,11 @@ def test_other_settings_roll_the_pods(helm, usual):
         ("settings.lese.duration=30s", "lese"),
         ("settings.workers=many", "/settings/workers"),
         ("settings.keepFinished=sometimes", "/settings/keepFinished"),
-        ("settings.networking.backend=tailscal", "/settings/networking/backend"),
+        ("networking.backend=tailscal", "/networking/backend"),
         ("settings.leaderElect=false", "leaderElect"),
         ("settings.listen=", "/settings/listen"),
+        ("settings.networking.backend=none", "backend"),
+        ("nodeGroups[0].nme=a", "/nodeGroups/0"),
         ("replicas=0", "/replicas"),
         ("replica=3", "replica"),
     ],
@@ -230,12 +266,39 @@ def test_any_name_and_namespace_will_do(helm):
 
 
 def test_what_depends_on_the_cluster_is_there_when_asked_for(helm, usual):
-    monitored = rendered(
-        helm, "--api-versions=monitoring.coreos.com/v1/ServiceMonitor", "--set=networkPolicy.enabled=true"
-    )
+    known = ("--api-versions=monitoring.coreos.com/v1/ServiceMonitor,monitoring.coreos.com/v1/PrometheusRule",)
+    monitored = rendered(helm, *known, "--set=networkPolicy.enabled=true,dashboards.enabled=true")
+    added = {"ServiceMonitor", "NetworkPolicy", "PrometheusRule", "ConfigMap"}
 
-    assert {kind for kind, _, _ in set(monitored) - set(usual)} == {"ServiceMonitor", "NetworkPolicy"}
+    assert {kind for kind, _, _ in set(monitored) - set(usual)} == added
     assert not set(usual) - set(monitored)
+
+
+def test_alerts_and_dashboard_ask_for_metrics_that_exist(helm):
+    files = manifests.CHART / "files"
+    rules = YAML(typ="safe", pure=True).load((files / "rules.yaml").read_text())
+    panels = json.loads((files / "dashboard.json").read_text())["panels"]
+    asked = [rule["expr"] for group in rules["groups"] for rule in group["rules"]]
+    asked += [target["expr"] for panel in panels for target in panel["targets"]]
+
+    assert {name for query in asked for name in re.findall(r"\b(?:tgp|gwb)_\w+", query)} <= set(families())
+
+
+def test_the_kinds_have_a_chart_of_their_own_for_upgrades(helm):
+    """It holds what crds/ of the other chart does, and Helm keeps it on uninstall."""
+    text = helm("template", "kinds", str(manifests.KINDS_CHART), f"--kube-version={OLDEST}")
+    ours = {
+        path.name: YAML(typ="safe", pure=True).load(path.read_text()) for path in (manifests.CHART / "crds").iterdir()
+    }
+    chart = YAML(typ="safe", pure=True).load((manifests.KINDS_CHART / "Chart.yaml").read_text())
+    made = by_name(text)
+
+    assert "0 chart(s) failed" in helm("lint", "--strict", str(manifests.KINDS_CHART))
+    assert {it["metadata"].pop("annotations")["helm.sh/resource-policy"] for it in made.values()} == {"keep"}
+    assert sorted(made.values(), key=str) == sorted(ours.values(), key=str)
+    assert (chart["version"], chart["appVersion"]) == (__version__, __version__)
+    with pytest.raises(HelmFailed, match="replicas"):
+        helm("template", "kinds", str(manifests.KINDS_CHART), "--set=replicas=2")
 
 
 def test_no_secret_is_made_from_values(usual):
