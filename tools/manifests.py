@@ -19,14 +19,17 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from tgp.api.crds import as_yaml, crd, file_name
-from tgp.api.kinds import KINDS
+from tgp.api.kinds import KINDS, Kind
 from tgp.api.values import DURATION
-from tgp.app.settings import TABLE, Setting
+from tgp.app.settings import BACKENDS, TABLE, Setting
+from tgp.core.power.node_groups import PARTS as GROUP_PARTS
 from tools import toolbox
 from tools.controlplane.helm import Helm
+from tools.dashboard import dashboard
 
 ROOT = Path(__file__).parents[1]
 CHART = ROOT / "deploy" / "charts" / "tgp-operator"
+KINDS_CHART = ROOT / "deploy" / "charts" / "tgp-crds"
 INSTALL = ROOT / "deploy" / "install.yaml"
 PAGE = ROOT / "docs" / "values.md"
 NAMESPACE = "tgp-system"  # as deploy/rbac has it; the chart takes any other
@@ -35,6 +38,7 @@ WIDTH = 118
 MADE = "Made by `make manifests`; do not edit."
 
 # Settings that are no values: three follow from the pod, and without the Lease two replicas would buy everything twice.
+ELSEWHERE = {"networking.backend"}  # values of their own, named as in other charts
 NOT_IN_A_POD = {"kubeconfig", "context", "namespace", "leaderElect"}
 
 LABELS = '{{- include "tgp-operator.labels" . | nindent 4 }}'
@@ -64,6 +68,16 @@ class Value:
 
 NAMES = {"items": {"type": "string"}}
 OBJECTS = {"items": {"type": "object"}}
+GROUPS = {
+    "items": {
+        "type": "object",
+        "additionalProperties": False,
+        "required": sorted(GROUP_PARTS.values()),
+        "properties": {
+            part: {"type": ["integer", "string"] if part == "gpuCount" else "string"} for part in GROUP_PARTS.values()
+        },
+    }
+}
 VALUES = (
     Value("replicas", 2, "Pods: one acts, the others take over when it is gone.", {"minimum": 1}),
     Value("image.repository", "tgp-operator", "Where you pushed the image that the Dockerfile builds."),
@@ -81,6 +95,25 @@ VALUES = (
         "tgp-operator-secret",
         "The Secret with your API keys. You create it; the notes after an install say which keys it has. Classes use "
         "tgp-operator-secret unless they name another.",
+    ),
+    Value(
+        "networking.backend",
+        "",
+        f"Mesh for classes that configure none: {', '.join(BACKENDS)}.",
+        {"enum": ["", *BACKENDS]},
+    ),
+    Value(
+        "networking.tailscale.operatorEnabled",
+        False,
+        "With the backend tailscale: the Tailscale operator exposes the API server to rented machines. The notes after "
+        "an install say what is missing for that.",
+    ),
+    Value(
+        "nodeGroups",
+        [],
+        "Machines you own: name, gpuCount, scaleUpEndpoint and scaleDownEndpoint of each. They become the class and "
+        "the pool power-nodes.",
+        GROUPS,
     ),
     Value(
         "priorityClassName",
@@ -102,11 +135,16 @@ VALUES = (
     Value(
         "policies.enabled",
         True,
-        "From Kubernetes 1.30 on: in kube-system the operator may write bootstrap tokens and no other Secret.",
+        "From Kubernetes 1.30 on: in kube-system the operator may write bootstrap tokens and no other Secret; and "
+        "uninstalling is refused while machines cost money.",
     ),
     Value("serviceMonitor.enabled", True, "A ServiceMonitor where the cluster knows that kind."),
     Value("serviceMonitor.labels", {}, "Labels by which your Prometheus selects it."),
     Value("serviceMonitor.interval", "30s", "How often metrics are scraped."),
+    Value("prometheusRule.enabled", True, "Alerts as a PrometheusRule where the cluster knows that kind."),
+    Value("prometheusRule.labels", {}, "Labels by which your Prometheus selects it."),
+    Value("dashboards.enabled", False, "A Grafana dashboard in a ConfigMap, for a sidecar that looks for such."),
+    Value("dashboards.labels", {"grafana_dashboard": "1"}, "Labels by which the sidecar finds it."),
     Value("networkPolicy.enabled", False, "A NetworkPolicy that allows only what follows."),
     Value(
         "networkPolicy.ports",
@@ -118,14 +156,20 @@ VALUES = (
     Value(
         "networkPolicy.scrapeFrom",
         [],
-        "Peers that may read probes and metrics; none given: all in the cluster.",
+        "Peers that may read metrics; none given: all in the cluster.",
         OBJECTS,
     ),
     Value(
         "settings.listen",
-        "0.0.0.0:8080",
-        "host:port for /healthz, /readyz and /metrics; probes and Service follow the port",
+        "0.0.0.0:8081",
+        "host:port for the probes /healthz and /readyz, which follow the port",
         {"pattern": ".:[0-9]+$"},
+    ),
+    Value(
+        "settings.metrics.listen",
+        "0.0.0.0:8080",
+        "host:port for /metrics, which the Service follows; empty: no metrics",
+        {"pattern": "^$|.:[0-9]+$"},
     ),
 )
 
@@ -149,6 +193,8 @@ def generated() -> dict[Path, str]:
     """What can be written without Helm, by its path."""
     return {
         **{CHART / "crds" / file_name(kind): as_yaml(crd(kind)) for kind in KINDS if not kind.optional},
+        **{KINDS_CHART / "templates" / file_name(kind): kept(kind) for kind in KINDS if not kind.optional},
+        CHART / "files" / "dashboard.json": dashboard(),
         CHART / "values.yaml": values_file(),
         CHART / "values.schema.json": json.dumps(schema(), indent=2, ensure_ascii=False) + "\n",
         CHART / "templates" / "rbac.yaml": template(ROOT / "deploy" / "rbac"),
@@ -165,8 +211,17 @@ def install(helm: Helm) -> str:
         str(CHART),
         f"--namespace={NAMESPACE}",
         "--include-crds",
+        "--no-hooks",
         f"--kube-version={OLDEST}",
     )
+
+
+def kept(kind: Kind) -> str:
+    """A kind as a template of its own chart: braces in descriptions are for readers, and Helm never deletes it."""
+    definition = crd(kind)
+    definition["metadata"]["annotations"] = {"helm.sh/resource-policy": "keep"}
+    text = re.sub(r"\{\{|\}\}", lambda found: '{{ "' + found.group() + '" }}', as_yaml(definition))
+    return f"# {MADE}\n{text}"
 
 
 # Roles and policy: the text of the manifests, with the namespace and our labels filled in by Helm
@@ -185,10 +240,9 @@ def _documents(text: str) -> list[str]:
 
 
 def _templated(text: str) -> str:
-    text = text.replace(f"namespace: {NAMESPACE}\n", f"namespace: {OUR_NAMESPACE}\n")
-    text = text.replace(f"system:serviceaccount:{NAMESPACE}:", f"system:serviceaccount:{OUR_NAMESPACE}:")
+    text = text.replace(NAMESPACE, OUR_NAMESPACE)
     text = text.replace("resourceNames: [tgp-operator]", 'resourceNames: [{{ include "tgp-operator.lease" . }}]')
-    assert NAMESPACE not in text, f"a namespace that is not filled in:\n{text}"
+    text = text.replace("RELEASE REVISION", "{{ .Release.Name }} {{ .Release.Revision }}")
     if "\n  labels:\n" in text:
         return text.replace("\n  labels:\n", f"\n  labels:\n    {LABELS}\n", 1)
     return re.sub(r"^(metadata:\n  name: .*\n)", rf"\1  labels:\n    {LABELS}\n", text, count=1, flags=re.MULTILINE)
@@ -199,7 +253,7 @@ def _templated(text: str) -> str:
 
 def settings() -> list[Setting]:
     """Those whose default holds in a pod as well."""
-    told = {*NOT_IN_A_POD, *(value.key.removeprefix("settings.") for value in VALUES)}
+    told = {*NOT_IN_A_POD, *ELSEWHERE, *(value.key.removeprefix("settings.") for value in VALUES)}
     return [setting for setting in TABLE if setting.key not in told]
 
 
@@ -210,7 +264,8 @@ def schema() -> dict[str, Any]:
         _place(root, value.key, {**_of_default(value.default), **value.schema, "description": value.doc})
     for setting in settings():
         _place(root, f"settings.{setting.key}", _of_setting(setting))
-    root["properties"]["settings"]["required"] = ["listen"]
+    root["properties"]["settings"]["required"] = ["listen"]  # probes ask there
+    root["properties"]["settings"]["properties"]["metrics"]["required"] = ["listen"]
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "$comment": MADE,

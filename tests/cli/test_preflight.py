@@ -18,7 +18,7 @@ from tgp.api.resource import (
     Resource,
 )
 from tgp.core.classes.rights import missing_rights
-from tgp.services.preflight import DEVICE_PLUGIN, Preflight, preflight
+from tgp.services.preflight import DEVICE_PLUGIN, Preflight, exposed_api, preflight
 from tgp.services.shipped import operator_rights
 from tgp.sim.apiserver import ApiServer
 from tgp.sim.apiserver.identity import ADMIN
@@ -161,6 +161,16 @@ async def test_rights_of_an_older_release_are_named_one_by_one(tmp_path):
 )
 def test_a_right_is_held_when_one_rule_grants_all_of_it(held, missing):
     assert missing_rights(held, [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]}]) == missing
+
+
+def test_an_api_server_in_the_tailnet_is_named_with_its_port():
+    """The join Secret's endpoint usually has 6443, and the proxy of the Tailscale operator does not listen there."""
+    service = {"metadata": {"annotations": {"tailscale.com/expose": "true"}}, "spec": {"ports": [{"port": 443}]}}
+    (found,) = exposed_api(service)
+
+    assert found.good is None
+    assert "on port 443" in found.message
+    assert exposed_api({"metadata": {}, "spec": service["spec"]}) == exposed_api({}) == []
 
 
 async def test_a_cluster_that_was_named_and_is_not_there_is_a_finding(tmp_path):

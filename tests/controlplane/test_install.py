@@ -23,7 +23,7 @@ from tools.controlplane.helm import Helm, HelmFailed
 from tools.controlplane.kubectl import Kubectl
 from tools.controlplane.nodes import fake_node
 from tools.controlplane.plane import EVERYTHING, ControlPlane
-from tools.manifests import CHART, INSTALL
+from tools.manifests import CHART, INSTALL, KINDS_CHART
 
 NAMESPACE = "tgp-system"
 DEPLOYMENT = "deployment/tgp-operator-controller-manager"
@@ -60,9 +60,9 @@ def admin(plane, kubectl_program) -> Kubectl:
     return run
 
 
-@pytest.fixture(scope="module")
-def helm(pytestconfig, plane) -> Helm:
-    program = toolbox.find(toolbox.HELM_CLIENT, say=lambda line: say_past_capturing(pytestconfig, line))
+@pytest.fixture(scope="module", params=[toolbox.HELM_CLIENT, toolbox.NEWER_HELM_CLIENT], ids=["helm3", "helm4"])
+def helm(request, pytestconfig, plane) -> Helm:
+    program = toolbox.find(request.param, say=lambda line: say_past_capturing(pytestconfig, line))
     return Helm(program, plane.directory, plane.kubeconfig)
 
 
@@ -151,8 +151,22 @@ def test_the_life_of_an_installation(plane, admin, helm, tmp_path):
     assert "GPUNodeClasses: 1." in told
     assert not first & hash_of(admin), "other settings: other pods"
 
+    kinds = ("upgrade", "--install", "kinds", str(KINDS_CHART), f"--namespace={NAMESPACE}")
+    with pytest.raises(HelmFailed, match="cannot be imported into the current release"):
+        helm(*kinds)
+    helm(*kinds, "--take-ownership")
+    helm("uninstall", "kinds", f"--namespace={NAMESPACE}")
+
+    helm("rollback", "tgp", "1", f"--namespace={NAMESPACE}", *WAIT)
+    assert hash_of(admin) == first
     helm("uninstall", "tgp", f"--namespace={NAMESPACE}", *WAIT)
     assert admin("get", DEPLOYMENT, "-n", NAMESPACE, "--ignore-not-found") == ""
     assert admin("get", "clusterrole/tgp-operator", "--ignore-not-found") == ""
     assert admin("get", "gpunodeclass/gpus", "-o", "name").strip() == "gpunodeclass.tgp.io/gpus", "the kinds stay"
     assert admin("get", "secret/tgp-operator-secret", "-n", NAMESPACE, "-o", "name").strip()
+    crds = admin("get", "crd", "-o", "name").split()
+    admin(
+        "annotate", *crds, "meta.helm.sh/release-name-", "meta.helm.sh/release-namespace-"
+    )  # as after a first install
+    admin("delete", "gpunodeclass/gpus")
+    admin("delete", "secret/tgp-operator-secret", "-n", NAMESPACE)

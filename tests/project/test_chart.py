@@ -1,11 +1,13 @@
 """The chart: its generated files follow their sources, Helm accepts it, and wrong values are refused by name."""
 
 import json
+import re
 from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
 
+from tests.project.test_metrics_page import families
 from tgp import __version__
 from tgp.app import settings
 from tools import manifests, toolbox
@@ -22,9 +24,9 @@ Manifest = dict[str, Any]
 Objects = dict[tuple[str, str, str], Manifest]  # by kind, namespace, name
 
 
-@pytest.fixture(scope="module")
-def helm(pytestconfig, tmp_path_factory) -> Helm:
-    program = toolbox.find(toolbox.HELM_CLIENT, say=lambda line: say_past_capturing(pytestconfig, line))
+@pytest.fixture(scope="module", params=[toolbox.HELM_CLIENT, toolbox.NEWER_HELM_CLIENT], ids=["helm3", "helm4"])
+def helm(request, pytestconfig, tmp_path_factory) -> Helm:
+    program = toolbox.find(request.param, say=lambda line: say_past_capturing(pytestconfig, line))
     return Helm(program, tmp_path_factory.mktemp("helm"))
 
 
@@ -32,7 +34,7 @@ def rendered(
     helm: Helm, *options: str, release: str = "tgp", namespace: str = "tgp-system", kubernetes: str = NEWEST
 ) -> Objects:
     command = ("template", release, str(manifests.CHART), f"--namespace={namespace}", f"--kube-version={kubernetes}")
-    return by_name(helm(*command, *options))
+    return by_name(helm(*command, "--no-hooks", *options))
 
 
 def by_name(text: str) -> Objects:
@@ -40,6 +42,11 @@ def by_name(text: str) -> Objects:
     found = {(it["kind"], it["metadata"].get("namespace", ""), it["metadata"]["name"]): it for it in read}
     assert len(found) == len(read), "two objects of one name"
     return found
+
+
+def policies() -> Objects:
+    found = [by_name(path.read_text()) for path in (manifests.ROOT / "deploy" / "policy").glob("*.yaml")]
+    return {key: it for each in found for key, it in each.items()}
 
 
 def deployment(objects: Objects, namespace: str = "tgp-system") -> Manifest:
@@ -63,7 +70,11 @@ def test_the_kinds_are_those_that_are_applied_by_hand():
 
 
 def test_one_file_installs_what_the_chart_does(helm):
-    assert manifests.INSTALL.read_text() == manifests.install(helm), "run make manifests"
+    written, made = manifests.INSTALL.read_text(), manifests.install(helm)
+
+    assert by_name(written) == by_name(made), "run make manifests"
+    if helm.program == toolbox.find(toolbox.HELM_CLIENT):  # the two differ in blank lines
+        assert written == made, "run make manifests"
 
 
 def test_the_chart_has_the_version_of_the_operator():
@@ -94,10 +105,34 @@ def test_both_ends_of_what_is_supported_are_served(helm, usual):
     oldest = rendered(helm, kubernetes=OLDEST)
     only_new = {key for key in usual if key[0].startswith("ValidatingAdmissionPolicy")}
 
-    assert len(only_new) == 2
+    assert {name for _, _, name in only_new} == {it for _, _, it in policies()}
     assert set(oldest) == set(usual) - only_new
     with pytest.raises(HelmFailed, match=r"kubeVersion: >=1\.28"):
         rendered(helm, kubernetes="1.27.0")
+
+
+def test_the_guards_outlive_everything_else_and_go_with_a_complete_uninstall(helm, usual):
+    """Kept by Helm; its last hooks replace each by one that does nothing, and remove that."""
+    kept = {key for key, it in usual.items() if it["metadata"].get("annotations", {}).get("helm.sh/resource-policy")}
+    text = helm("template", "tgp", str(manifests.CHART), f"--kube-version={NEWEST}", "--namespace=tgp-system")
+    every = [document for document in YAML(typ="safe", pure=True).load_all(text) if document]
+    hooks = {}
+    for it in every:
+        when = it["metadata"].get("annotations", {}).get("helm.sh/hook", "")
+        if when:
+            hooks.setdefault(when, set()).add((it["kind"], it["metadata"].get("namespace", ""), it["metadata"]["name"]))
+
+    assert {name for _, _, name in kept} == {"tgp-operator-holdings", "tgp-operator-class-holdings"}
+    assert hooks == {"pre-delete": {("ConfigMap", "tgp-system", "tgp-operator-uninstall")}, "post-delete": kept}
+
+
+def test_the_guards_cover_every_role_kind_and_account(usual):
+    """Names are listed in the policy: a new role or kind has to be added there."""
+    written = (manifests.ROOT / "deploy" / "policy" / "holdings.yaml").read_text()
+    roles = {name for kind, _, name in usual if "Role" in kind or kind in ("ServiceAccount", "Deployment")}
+    kinds = {path.stem.partition("_")[2] + ".tgp.io" for path in (manifests.CHART / "crds").iterdir()}
+
+    assert [name for name in sorted(roles | kinds) if f'"{name}"' not in written] == []
 
 
 def test_a_pod_is_restricted_and_never_on_a_rented_machine(usual):
@@ -129,8 +164,40 @@ def test_the_operator_reads_what_the_chart_writes(helm):
     lease_rights = objects["Role", "tgp-system", "tgp-operator"]["rules"][-1]
 
     assert (read.listen, read.lease_name, read.workers, read.scheduler_names) == ("[::]:9000", "other", 8, ("a", "b"))
-    assert container["ports"] == [{"name": "http", "containerPort": 9000}]
+    assert container["ports"] == [
+        {"name": "probes", "containerPort": 9000},
+        {"name": "metrics", "containerPort": 8080},
+    ]
     assert lease_rights["resourceNames"] == ["other"]
+
+
+def test_values_of_other_charts_reach_the_operator(helm):
+    """Named as in the charts that people come from; a changed one rolls the pods as any other setting does."""
+    group = {"name": "gpu-worker-1", "gpuCount": 4, "scaleUpEndpoint": "http://power-api/gpu-worker-1/start"}
+    group["scaleDownEndpoint"] = "http://power-api/gpu-worker-1/stop"
+    plain = rendered(helm)
+    objects = rendered(
+        helm,
+        "--set=networking.backend=tailscale,networking.tailscale.operatorEnabled=true",
+        "--set=settings.networking.tailscaleUrl=http://tailnet.example",
+        f"--set-json=nodeGroups={json.dumps([group])}",
+    )
+    written = objects["ConfigMap", "tgp-system", "tgp-operator-settings"]["data"]["settings.yaml"]
+    read = settings.load({}, {}, YAML(typ="safe", pure=True).load(written))
+
+    assert (read.networking_backend, read.tailscale_url) == ("tailscale", "http://tailnet.example")
+    assert [each.name for each in read.node_groups] == ["gpu-worker-1"]
+    assert deployment(objects)["spec"]["template"] != deployment(plain)["spec"]["template"]
+
+
+def test_probes_are_alone_on_their_port(helm, usual):
+    (container,) = deployment(usual)["spec"]["template"]["spec"]["containers"]
+    (port,) = usual["Service", "tgp-system", "tgp-operator-metrics"]["spec"]["ports"]
+    without = rendered(helm, "--set=settings.metrics.listen=")
+
+    assert container["livenessProbe"]["httpGet"]["port"] == container["readinessProbe"]["httpGet"]["port"] == "probes"
+    assert port["targetPort"] == "metrics"
+    assert set(usual) - set(without) == {("Service", "tgp-system", "tgp-operator-metrics")}
 
 
 def test_every_setting_is_a_value_but_those_that_a_pod_decides():
@@ -142,7 +209,7 @@ def test_every_setting_is_a_value_but_those_that_a_pod_decides():
             found |= keys(inner, f"{prefix}{name}.") if "properties" in inner else {prefix + name}
         return found
 
-    assert keys(known) == {row.key for row in settings.TABLE} - manifests.NOT_IN_A_POD
+    assert keys(known) == {row.key for row in settings.TABLE} - manifests.NOT_IN_A_POD - manifests.ELSEWHERE
 
 
 def test_other_settings_roll_the_pods(helm, usual):
@@ -157,9 +224,11 @@ def test_other_settings_roll_the_pods(helm, usual):
         ("settings.lese.duration=30s", "lese"),
         ("settings.workers=many", "/settings/workers"),
         ("settings.keepFinished=sometimes", "/settings/keepFinished"),
-        ("settings.networking.backend=tailscal", "/settings/networking/backend"),
+        ("networking.backend=tailscal", "/networking/backend"),
         ("settings.leaderElect=false", "leaderElect"),
         ("settings.listen=", "/settings/listen"),
+        ("settings.networking.backend=none", "backend"),
+        ("nodeGroups[0].nme=a", "/nodeGroups/0"),
         ("replicas=0", "/replicas"),
         ("replica=3", "replica"),
     ],
@@ -177,7 +246,7 @@ def test_it_can_be_part_of_another_chart(helm, tmp_path):
     (tmp_path / "values.yaml").write_text("global: {region: eu}\ntgp-operator: {replicas: 3}\n")
     (tmp_path / "charts").mkdir()
     (tmp_path / "charts" / "tgp-operator").symlink_to(manifests.CHART)
-    objects = by_name(helm("template", "tgp", str(tmp_path), "--namespace=tgp-system"))
+    objects = by_name(helm("template", "tgp", str(tmp_path), "--namespace=tgp-system", "--no-hooks"))
 
     assert deployment(objects)["spec"]["replicas"] == 3
 
@@ -197,12 +266,39 @@ def test_any_name_and_namespace_will_do(helm):
 
 
 def test_what_depends_on_the_cluster_is_there_when_asked_for(helm, usual):
-    monitored = rendered(
-        helm, "--api-versions=monitoring.coreos.com/v1/ServiceMonitor", "--set=networkPolicy.enabled=true"
-    )
+    known = ("--api-versions=monitoring.coreos.com/v1/ServiceMonitor,monitoring.coreos.com/v1/PrometheusRule",)
+    monitored = rendered(helm, *known, "--set=networkPolicy.enabled=true,dashboards.enabled=true")
+    added = {"ServiceMonitor", "NetworkPolicy", "PrometheusRule", "ConfigMap"}
 
-    assert {kind for kind, _, _ in set(monitored) - set(usual)} == {"ServiceMonitor", "NetworkPolicy"}
+    assert {kind for kind, _, _ in set(monitored) - set(usual)} == added
     assert not set(usual) - set(monitored)
+
+
+def test_alerts_and_dashboard_ask_for_metrics_that_exist(helm):
+    files = manifests.CHART / "files"
+    rules = YAML(typ="safe", pure=True).load((files / "rules.yaml").read_text())
+    panels = json.loads((files / "dashboard.json").read_text())["panels"]
+    asked = [rule["expr"] for group in rules["groups"] for rule in group["rules"]]
+    asked += [target["expr"] for panel in panels for target in panel["targets"]]
+
+    assert {name for query in asked for name in re.findall(r"\b(?:tgp|gwb)_\w+", query)} <= set(families())
+
+
+def test_the_kinds_have_a_chart_of_their_own_for_upgrades(helm):
+    """It holds what crds/ of the other chart does, and Helm keeps it on uninstall."""
+    text = helm("template", "kinds", str(manifests.KINDS_CHART), f"--kube-version={OLDEST}")
+    ours = {
+        path.name: YAML(typ="safe", pure=True).load(path.read_text()) for path in (manifests.CHART / "crds").iterdir()
+    }
+    chart = YAML(typ="safe", pure=True).load((manifests.KINDS_CHART / "Chart.yaml").read_text())
+    made = by_name(text)
+
+    assert "0 chart(s) failed" in helm("lint", "--strict", str(manifests.KINDS_CHART))
+    assert {it["metadata"].pop("annotations")["helm.sh/resource-policy"] for it in made.values()} == {"keep"}
+    assert sorted(made.values(), key=str) == sorted(ours.values(), key=str)
+    assert (chart["version"], chart["appVersion"]) == (__version__, __version__)
+    with pytest.raises(HelmFailed, match="replicas"):
+        helm("template", "kinds", str(manifests.KINDS_CHART), "--set=replicas=2")
 
 
 def test_no_secret_is_made_from_values(usual):

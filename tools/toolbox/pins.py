@@ -13,6 +13,7 @@ OLDEST_KUBERNETES = "1.28.15"  # the oldest API server our kinds are tried on
 ETCD = "3.7.3"
 KWOK = "0.8.0"
 HELM = "3.22.0"
+NEWER_HELM = "4.3.1"
 HEADSCALE = "0.29.3"
 TAILSCALE = "1.102.3"
 TAILSCALE_CLIENT = "2.9.0"  # of its API
@@ -102,20 +103,30 @@ KUBE_CONTROLLER_MANAGER = kubernetes_program("kube-controller-manager")
 KUBE_SCHEDULER = kubernetes_program("kube-scheduler")
 KWOK_CONTROLLER = Tool("kwok", KWOK, "sigs.k8s.io/kwok", "sigs.k8s.io/kwok/cmd/kwok", variable="TGP_KWOK", minutes=2)
 OLDEST_KUBE_APISERVER = kubernetes_program("kube-apiserver", OLDEST_KUBERNETES)
-HELM_CLIENT = Tool(
-    "helm",
+
+
+def helm_client(version: str, variable: str, minutes: float, *stamps: str) -> Tool:
+    module = f"helm.sh/helm/v{version.split('.', maxsplit=1)[0]}"
+    return Tool(
+        "helm",
+        version,
+        module,
+        f"{module}/cmd/helm",
+        variable=variable,
+        minutes=minutes,
+        stamps=(f"{module}/internal/version.version=v{version}", *stamps),
+        asks=("version",),
+    )
+
+
+HELM_CLIENT = helm_client(
     HELM,
-    "helm.sh/helm/v3",
-    "helm.sh/helm/v3/cmd/helm",
-    variable="TGP_HELM",
-    minutes=2,
-    stamps=(
-        f"helm.sh/helm/v3/internal/version.version=v{HELM}",
-        "helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=1",  # what it renders for where no cluster is asked
-        f"helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor={KUBERNETES.split('.')[1]}",
-    ),
-    asks=("version",),
+    "TGP_HELM",
+    2,
+    "helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=1",  # what it renders for where no cluster is asked
+    f"helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor={KUBERNETES.split('.')[1]}",
 )
+NEWER_HELM_CLIENT = helm_client(NEWER_HELM, "TGP_HELM_4", 3)
 HEADSCALE_SERVER = Tool(
     "headscale",
     HEADSCALE,
@@ -218,5 +229,6 @@ EVERYDAY = (
     KUBE_SCHEDULER,
     KWOK_CONTROLLER,
     HELM_CLIENT,
+    NEWER_HELM_CLIENT,
 )
 MESH = (WIREGUARD_GO, TAILSCALED, TAILSCALE_CLI, CONTAINERBOOT, HEADSCALE_SERVER)

@@ -32,6 +32,7 @@ class Resource:
 
 POD = Resource("", "v1", "pods", "Pod", namespaced=True)
 NODE = Resource("", "v1", "nodes", "Node", namespaced=False)
+SERVICE = Resource("", "v1", "services", "Service", namespaced=True)
 NAMESPACE = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 SECRET = Resource("", "v1", "secrets", "Secret", namespaced=True)
 CONFIG_MAP = Resource("", "v1", "configmaps", "ConfigMap", namespaced=True)

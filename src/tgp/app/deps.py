@@ -123,6 +123,7 @@ def make_deps(
     metrics: Metrics,
     fence: Fence | None,
     watched_until: Callable[[], datetime | None],
+    outdated_kinds: Callable[[], str],
 ) -> Deps:
     http = leader_http(environment.dial, fence)
     clouds = AllClouds(
@@ -165,6 +166,7 @@ def make_deps(
         caches=Caches(),
         compute=environment.compute,
         watched_until=watched_until,
+        outdated_kinds=outdated_kinds,
         learn=environment.redactor.learn,
     )
 

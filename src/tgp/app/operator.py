@@ -61,6 +61,7 @@ from tgp.app.settings import Settings
 from tgp.controllers.budgets import build as budgets
 from tgp.controllers.budgets.build import Budgets
 from tgp.controllers.classes import build as classes
+from tgp.controllers.classes.installed_kinds import InstalledKinds
 from tgp.controllers.deps import Stores
 from tgp.controllers.disruption import build as disruption
 from tgp.controllers.instances import build as instances
@@ -110,6 +111,7 @@ class Operator:
         cluster = make_cluster(settings, environment, self._http, fence, self.stores, history=self)
         self._recorder = None if settings.observe else EventRecorder(cluster, self.clock, self.identity)
         self.journal = LiveJournal(self._recorder or NoEvents(), self.metrics, titled)
+        self.kinds = InstalledKinds(cluster, self.journal, lambda: self.stores.kinds.send("kinds"))
         self.deps = make_deps(
             settings,
             environment,
@@ -121,6 +123,7 @@ class Operator:
             metrics=self.metrics,
             fence=fence,
             watched_until=self.elector.watched_until if self.elector is not None else lambda: None,
+            outdated_kinds=self.kinds.outdated,
         )
         self.revision = Revision(
             self._http,
@@ -282,6 +285,7 @@ class Operator:
             asyncio.create_task(self._introduce(), name="introduce"),
             asyncio.create_task(self.deps.secrets.run(), name="secrets"),
             asyncio.create_task(self.revision.run(), name="revision"),
+            asyncio.create_task(self.kinds.run(), name="kinds"),
         ]
         if self._recorder is not None:
             helpers.append(asyncio.create_task(self._recorder.run(), name="events"))
@@ -313,6 +317,8 @@ class Operator:
                 yield f"{kind}: {reflector.why or 'not listed yet'}"
             elif reflector.silent_for() > CACHE_SILENT_AFTER:
                 yield f"{kind}: not up to date for {reflector.silent_for():.0f} s: {reflector.why or 'no answer'}"
+        if why := self.kinds.outdated():
+            yield why
         if self.elector is not None and self.elector.trouble:
             yield f"Lease {self.elector.key}: {self.elector.trouble}"
 

@@ -59,7 +59,8 @@ class Settings:
     retry_period: timedelta = _setting(
         timedelta(seconds=2), "time between two attempts to get the Lease", key="lease.retryPeriod"
     )
-    listen: str = _setting("127.0.0.1:8080", "host:port for /healthz, /readyz and /metrics; empty: none")
+    listen: str = _setting("127.0.0.1:8080", "host:port for the probes /healthz and /readyz; empty: none")
+    metrics_listen: str = _setting("", "host:port for /metrics, another than that of the probes", key="metrics.listen")
     log_format: str = _setting(
         "auto",
         "json for log collectors, text for people, auto: text on a terminal",
@@ -279,10 +280,11 @@ def _coherent(settings: Settings, places: Mapping[str, str]) -> Settings:
             read_repair_rule(each)
         except ValueError as error:
             raise BadSetting(f"{places['repair_conditions']}: {error}") from error
-    if settings.listen:
-        host, colon, port = settings.listen.rpartition(":")
-        if not (colon and host and port.isdigit() and int(port) < 65_536):
-            raise BadSetting(f"{places['listen']}: {settings.listen!r} is not host:port, such as 0.0.0.0:8080")
+    for name, example in (("listen", "0.0.0.0:8081"), ("metrics_listen", "0.0.0.0:8080")):
+        address = getattr(settings, name)
+        host, colon, port = address.rpartition(":")
+        if address and not (colon and host and port.isdigit() and int(port) < 65_536):
+            raise BadSetting(f"{places[name]}: {address!r} is not host:port, such as {example}")
     return settings
 
 

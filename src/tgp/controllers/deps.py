@@ -97,6 +97,7 @@ class Deps:
     leader: LeaderGuard
     caches: Caches
     compute: Compute
+    outdated_kinds: Callable[[], str] = lambda: ""  # why the CRDs are too old to buy anything; empty: they are not
     watched_until: Callable[[], datetime | None] = lambda: None  # when the leader before us last renewed its Lease
     learn: Callable[[Secret], None] = lambda _secret: None  # what must never be logged
 
@@ -133,6 +134,7 @@ class Stores:
         self.accounts = EventChannel("accounts")  # that were read, written or forgotten
         self.in_mesh = EventChannel("in-mesh")  # requests of whose machine something new was seen in its mesh
         self.plans = EventChannel("plans")  # pools of which a plan says something new
+        self.kinds = EventChannel("kinds")  # whether the CRDs are new enough was found to be otherwise
         self.sweeps = EventChannel("sweeps")  # what is done again and again, without an object of its own
 
     def channels(self) -> tuple[LocalCache[Any], ...]:
@@ -144,6 +146,7 @@ class Stores:
             self.accounts,
             self.in_mesh,
             self.plans,
+            self.kinds,
             self.sweeps,
         )
 

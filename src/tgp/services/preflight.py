@@ -28,6 +28,7 @@ from tgp.api.resource import (
     LEASE,
     NAMESPACE,
     ROLE,
+    SERVICE,
     Resource,
 )
 from tgp.controllers.joining.class_preflight import ClassPreflightChecker
@@ -68,6 +69,8 @@ ROLES = {"ClusterRole": CLUSTER_ROLE, "Role": ROLE}
 SHIPPED_NAMESPACE = "tgp-system"  # the operator's namespace in that file
 OPERATOR_LEASE = "tgp-operator"
 SILENT_AFTER = timedelta(minutes=1)  # a Lease that was not renewed for this long has no leader
+TAILSCALE = "tailscale"
+EXPOSED = "tailscale.com/expose"
 OLDEST_MINOR = 28  # of Kubernetes 1
 
 
@@ -126,6 +129,9 @@ class _Cluster:
             words = f"no class exists, and Secret {self._namespace}/{OPERATOR_SECRET} has no provider's API key"
             apply = "kubectl apply -f deploy/examples/pool.yaml"
             findings.append(ClusterFinding("GPUNodeClass", False, words, apply))
+        if any(backend_of(node_class, "") == TAILSCALE for _, node_class in classes):
+            with suppress(Forbidden):
+                findings += exposed_api(await self._read(SERVICE, "default", "kubernetes") or {})
         findings.append(await self._device_plugin())
         return Preflight(await self._providers(classes), tuple(findings))
 
@@ -265,6 +271,15 @@ class _Cluster:
         except ValueError:
             now = self._clock.now()
         return (now if now.tzinfo is not None else now.replace(tzinfo=UTC)) - moment
+
+
+def exposed_api(service: Mapping[str, Any]) -> list[ClusterFinding]:
+    """Of Service default/kubernetes, where the Tailscale operator exposes the API server; none: it does not."""
+    if service.get("metadata", {}).get("annotations", {}).get(EXPOSED) != "true":
+        return []
+    ports = [each.get("port") for each in service.get("spec", {}).get("ports", ())]
+    words = f"Service default/kubernetes is exposed in the tailnet on port {', '.join(map(str, ports))}"
+    return [ClusterFinding("tailnet", None, f"{words}: the endpoint in the join Secret needs this port, not 6443")]
 
 
 def _moment(text: object) -> datetime | None:

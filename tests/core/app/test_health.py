@@ -1,11 +1,11 @@
 import pytest
 
-from tgp.interfaces.health import Probes
+from tgp.interfaces.health import MetricsPage, Probes
 from tgp.ports.http import Call
 
 
 def probes(*troubles: str) -> Probes:
-    return Probes(lambda: troubles, lambda: b"tgp_leader 1.0\n")
+    return Probes(lambda: troubles)
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/livez", "/healthz/"])
@@ -22,8 +22,13 @@ async def test_readiness_names_what_is_missing():
     assert (await probes().handle(Call("GET", "/readyz"))).status == 200
 
 
-async def test_metrics_are_plain_text():
-    reply = await probes().handle(Call("GET", "/metrics"))
+async def test_metrics_are_plain_text_on_a_port_of_their_own():
+    page = MetricsPage(lambda: b"tgp_leader 1.0\n")
+    reply = await page.handle(Call("GET", "/metrics"))
+
+    assert (await probes().handle(Call("GET", "/metrics"))).status == 404
+    assert (await page.handle(Call("GET", "/healthz"))).status == 404
+    assert (await page.handle(Call("POST", "/metrics"))).status == 405
 
     assert reply.header("content-type").startswith("text/plain")
     assert reply.content == b"tgp_leader 1.0\n"

@@ -40,6 +40,8 @@ TABLE = [
     (facts.LeadershipEnded("me", "late"), "WARNING", ("tgp_leader", {}, 0), None),
     (facts.LeaseFailing(LEASE, "403"), "WARNING", ("tgp_lease_errors_total", {}, 1), None),
     (facts.LeaseReached(LEASE), "INFO", None, None),
+    (facts.KindsOutdated("CRD x lacks y"), "WARNING", None, None),
+    (facts.KindsUpToDate(), "INFO", None, None),
     (facts.KeyRotated(ACCESS, "key:before", "key:now"), "INFO", None, None),
     (
         facts.ConditionChanged(SUBJECT, "Ready", "True", "Valid", "all is there", good=True),

@@ -15,9 +15,21 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end -}}
 {{- end }}
 
-{{- /* The operator serves probes and metrics at settings.listen. */}}
+{{- /* Of an address, host:port. */}}
 {{- define "tgp-operator.port" -}}
-{{ regexFind "[0-9]+$" .Values.settings.listen }}
+{{ regexFind "[0-9]+$" . }}
+{{- end }}
+
+{{- /* The settings file: the values under settings, and those that have a place of their own. */}}
+{{- define "tgp-operator.settings" -}}
+{{- $settings := deepCopy .Values.settings -}}
+{{- with .Values.networking.backend -}}
+{{- $_ := set $settings "networking" (merge (dict "backend" .) ($settings.networking | default dict)) -}}
+{{- end -}}
+{{- with .Values.nodeGroups -}}
+{{- $_ := set $settings "nodeGroups" . -}}
+{{- end -}}
+{{ toYaml $settings }}
 {{- end }}
 
 {{- define "tgp-operator.lease" -}}

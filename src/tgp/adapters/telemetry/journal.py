@@ -26,6 +26,8 @@ from tgp.core.model.facts import (
     KeyAccepted,
     KeyRotated,
     KeyWasRefused,
+    KindsOutdated,
+    KindsUpToDate,
     LaunchFailed,
     LeadershipEnded,
     LeadershipReleased,
@@ -125,7 +127,14 @@ class LiveJournal:
             case ProviderFailing():
                 self._metrics.provider_errors.labels(provider_of(fact.source), fact.error).inc()
             case (
-                WatchRecovered() | LeaseReached() | KeyAccepted() | KeyRotated() | ProviderRecovered() | TableFailing()
+                KindsOutdated()
+                | KindsUpToDate()
+                | WatchRecovered()
+                | LeaseReached()
+                | KeyAccepted()
+                | KeyRotated()
+                | ProviderRecovered()
+                | TableFailing()
             ):
                 pass  # only logged
             case ObjectUnreadable():
@@ -315,6 +324,7 @@ def _level(fact: Fact) -> int:
             | ObjectUnreadable()
             | LeadershipEnded()
             | LeaseFailing()
+            | KindsOutdated()
             | KeyWasRefused()
             | ProviderFailing()
             | MachineLost()

@@ -7,6 +7,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +24,8 @@ from tgp.adapters.telemetry.redaction import Redactor
 from tgp.app.deps import Environment
 from tgp.app.operator import Operator
 from tgp.app.settings import TABLE, BadSetting, Settings, load
-from tgp.interfaces.health import Probes
-from tgp.ports.http import HttpFactory
+from tgp.interfaces.health import MetricsPage, Probes
+from tgp.ports.http import Handler, HttpFactory
 from tgp.ports.leadership import Fence, LeadershipLost
 
 if TYPE_CHECKING:
@@ -102,25 +103,30 @@ async def _run(settings: Settings, redactor: Redactor) -> None:
         http_client_pool(connection.clock) as dial,
     ):
         worker = Operator(settings, environment(connection, dial, redactor))
-        listening = await _listen(settings.listen, worker) if settings.listen else None
-        stop_on_signals(worker.stop)
-        try:
+        async with AsyncExitStack() as open_ports:
+            for address, handler, setting in (
+                (settings.listen, Probes(worker.troubles).handle, "--listen (TGP_LISTEN)"),
+                (
+                    settings.metrics_listen,
+                    MetricsPage(worker.metrics.page).handle,
+                    "--metrics-listen (TGP_METRICS_LISTEN)",
+                ),
+            ):
+                if address:
+                    open_ports.push_async_callback((await _listen(address, handler, setting)).stop)
+            stop_on_signals(worker.stop)
             await worker.run(settled=_freeze)
-        finally:
-            if listening is not None:
-                await listening.stop()
 
 
-async def _listen(address: str, worker: Operator) -> "Listening":
+async def _listen(address: str, handler: Handler, setting: str) -> "Listening":
     from tgp.adapters.http.serve import NoFreePort, listen  # here: aiohttp's server takes 2 MB
 
     host, _, port = address.rpartition(":")
-    probes = Probes(worker.troubles, worker.metrics.page)
     try:
-        return await listen(probes.handle, host=host.strip("[]"), port=int(port), exact=True)
+        return await listen(handler, host=host.strip("[]"), port=int(port), exact=True)
     except (NoFreePort, OSError) as error:
         why = str(error) if isinstance(error, NoFreePort) else error.strerror or type(error).__name__
-        raise CannotListen(f"cannot listen on {address}: {why}; choose another with --listen (TGP_LISTEN)") from error
+        raise CannotListen(f"cannot listen on {address}: {why}; choose another with {setting}") from error
 
 
 def _freeze() -> None:

@@ -32,6 +32,7 @@ def build(deps: Deps, stores: Stores, instances: Instances, joining: Joining | N
         halted=lambda: instances.poller.halted,
         stuck=lambda: instances.poller.stuck,
         inspector=joining.preflight if joining is not None else None,
+        outdated_kinds=deps.outdated_kinds,
         preparing=joining.images.preparing if joining is not None else lambda _class: "",
     )
     machines = (
@@ -47,6 +48,7 @@ def build(deps: Deps, stores: Stores, instances: Instances, joining: Joining | N
             WatchSource(stores.nodes, reconciler.of_node),
             WatchSource(deps.secrets.changes.store, reconciler.referring_to),
             WatchSource(stores.sources.store, reconciler.selling_from),
+            WatchSource(stores.kinds.store, reconciler.every),
             *(() if settings.observing else machines),
         ),
         writes=(stores.classes,),

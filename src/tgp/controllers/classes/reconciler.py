@@ -55,7 +55,9 @@ class NodeClassReconciler:
         stuck: Callable[[], Iterable[Stuck]] = tuple,  # machines that no request owns and whose termination fails
         inspector: ClassPreflightChecker | None = None,  # None: its machines join without the operator
         preparing: Callable[[GPUNodeClass], str] = lambda _class: "",  # progress of the images that it waits for
+        outdated_kinds: Callable[[], str] = lambda: "",
     ) -> None:
+        self._outdated_kinds = outdated_kinds
         self._classes = classes
         self._secret_reader = secret_reader
         self._market = market
@@ -114,6 +116,7 @@ class NodeClassReconciler:
             machines=self._machines(record),
             preflight=preflight,
             preparing=self._preparing(node_class),
+            outdated_kinds=self._outdated_kinds(),
             halted=next((halted[name] for name in accesses if name in halted), ""),
             stuck=tuple(one for one in self._stuck() if one.access in accesses),
             refused_machines=self._refused_machines(node_class),
@@ -184,6 +187,9 @@ class NodeClassReconciler:
             return []
         every = (each for each in self._classes.values() if each.value is not None)
         return [each.key for each in every if each.value is not None and named & machines_of(each.value).keys()]
+
+    def every(self, old: Metadata | None, new: Metadata | None) -> Iterable[ObjectKey]:  # noqa: ARG002 - all of them
+        return [each.key for each in self._classes.values()]
 
     def of_node(self, old: Node | None, new: Node | None) -> Iterable[ObjectKey]:
         """Classes that name it as a machine, when it comes."""

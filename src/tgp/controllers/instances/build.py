@@ -1,6 +1,6 @@
 """Machines at the providers: listed, counted against limits, held in use, and terminated where no request owns them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from tgp.adapters.kube.controller import Controller, WatchSource
@@ -10,6 +10,7 @@ from tgp.controllers.instances.accounts import REVIEW, AccountTable
 from tgp.controllers.instances.cache import InstanceCache
 from tgp.controllers.instances.consistency import Consistency
 from tgp.controllers.instances.evidence import ServerEvidence
+from tgp.controllers.instances.holdings import HoldingsWriter
 from tgp.controllers.instances.in_use import ClassInUse, SecretInUse
 from tgp.controllers.instances.leftover_nodes import LeftoverNodes
 from tgp.controllers.instances.poller import InstancePoller
@@ -88,6 +89,10 @@ class Instances:
         if why is not None:
             raise KeyRefused(why)
 
+    def without_request(self) -> Mapping[str, int | None]:
+        """By token: the hourly price of every machine that may cost and that no request records."""
+        return {**self._vanished.prices(), **self.poller.without_request()}
+
     def _without_a_request(self, group: Group) -> Iterable[Reservation]:
         """Machines that no request owns count against every class that buys where they are.
 
@@ -129,6 +134,15 @@ def build(deps: Deps, stores: Stores, instances: Instances) -> list[Controller]:
     )
     accounts, poller = instances.accounts, instances.poller
     class_in_use, secret_in_use = instances.class_in_use, instances.secret_in_use
+    holdings = HoldingsWriter(
+        stores.namespaces,
+        stores.classes,
+        stores.requests,
+        deps.cluster,
+        deps.clock,
+        home=ObjectKey("", deps.settings.namespace),
+        without_request=instances.without_request,
+    )
     stores.accounts.send(REVIEW)
 
     def start_over() -> None:
@@ -175,6 +189,17 @@ def build(deps: Deps, stores: Stores, instances: Instances) -> list[Controller]:
                 WatchSource(stores.accounts.store, secret_in_use.of_account),
                 WatchSource(deps.secrets.changes.store),
             ),
+        ),
+        Controller(
+            "holdings",
+            holdings,
+            sources=(
+                WatchSource(stores.namespaces, holdings.of_namespace),
+                WatchSource(stores.classes, holdings.of_class),
+                WatchSource(stores.requests, holdings.of_request),
+                WatchSource(stores.accesses.store, holdings.of_account),
+            ),
+            workers=1,
         ),
     ]
 

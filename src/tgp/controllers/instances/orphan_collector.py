@@ -136,6 +136,13 @@ class OrphanCollector:
     def any_unrecorded(self) -> bool:
         return any(held.orphans or held.ending or held.unrecorded for held in self._states.values())
 
+    def without_request(self) -> Mapping[str, int | None]:
+        found: dict[str, int | None] = {}
+        for access, held in self._states.items():
+            machines = (*held.unrecorded, *(orphan.instance for orphan in self.orphans_of(access)))
+            found |= {one.token: one.hourly_microusd for one in machines}
+        return found
+
     def unrecorded_at(self, access: str) -> tuple[Instance, ...]:
         """Machines in no request's record that are no orphans: their requests adopt them again."""
         held = self._states.get(access)

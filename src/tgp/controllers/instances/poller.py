@@ -170,6 +170,10 @@ class InstancePoller:
         """Machines without an owner that are not shown to be gone: they may cost, so limits count them."""
         return self._collector.orphans_of(access)
 
+    def without_request(self) -> Mapping[str, int | None]:
+        """By token: the hourly price of machines that are in no request's record, and may cost."""
+        return self._collector.without_request()
+
     def start_over(self) -> None:
         """The API server's history went back: the evidence about orphans is collected again."""
         self._collector.start_over()

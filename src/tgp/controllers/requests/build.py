@@ -89,6 +89,7 @@ def purchases_of(deps: Deps, stores: Stores, instances: Instances) -> PurchaseGa
         ledger=instances.ledger,
         consistency=instances.consistency,
         clock=deps.clock,
+        outdated_kinds=deps.outdated_kinds,
     )
 
 

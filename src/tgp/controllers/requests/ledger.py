@@ -194,8 +194,16 @@ class VanishedRequests:
                 groups_of(old), attempt.account, attempt.token, self._boottime(), reservation_of(uid, attempt)
             )
 
-    def of(self, group: Group) -> list[Reservation]:
+    def prices(self) -> dict[str, int | None]:
+        """By token: what their machines cost an hour; None: unknown."""
+        self._drop_those_gone()
+        return {each.token: each.holding.microusd or None for each in self._vanished.values()}
+
+    def _drop_those_gone(self) -> None:
         self._vanished = {uid: vanished for uid, vanished in self._vanished.items() if self._there(uid, vanished)}
+
+    def of(self, group: Group) -> list[Reservation]:
+        self._drop_those_gone()
         self._presumed = {token: kept for token, kept in self._presumed.items() if kept[1] > self._now()}
         return [
             *(vanished.holding for vanished in self._vanished.values() if group in vanished.groups),

@@ -1,6 +1,6 @@
 """Gathers what a purchase depends on: the class that buys, its sources and limits, and what is on sale."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -59,7 +59,9 @@ class PurchaseGatherer:
         ledger: Ledger,
         consistency: Consistency,
         clock: Clock,
+        outdated_kinds: Callable[[], str],
     ) -> None:
+        self._outdated_kinds = outdated_kinds
         self._views = views
         self._policy = policy
         self._market = market
@@ -71,6 +73,8 @@ class PurchaseGatherer:
 
     def class_for(self, record: KubeObject[GPURequest]) -> Chosen | Why:
         assert record.value is not None, "an unreadable request is not reconciled"
+        if why := self._outdated_kinds():
+            return Why("KindsOutdated", why)
         home = self._views.namespaces.get(ObjectKey("", record.key.namespace))
         if home is None:
             why = f"Namespace {record.key.namespace} is not in the cache yet; waiting for it before a class is chosen."

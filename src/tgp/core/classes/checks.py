@@ -117,6 +117,8 @@ def _ready(observation: ClassObservation, can_buy: ConditionUpdate | None) -> Co
 
 
 def _all_gaps(observation: ClassObservation) -> tuple[Gap, ...]:
+    if observation.outdated_kinds:  # alone: a field that the CRD does not know was dropped before it got here
+        return (Gap("KindsOutdated", observation.outdated_kinds),)
     own = gaps_of(observation.references)
     missing = any(gap.reason == "SecretMissing" for gap in own)  # without it the mesh could not be checked
     return (*own, *(gap for gap in observation.preflight.gaps if not (missing and gap.reason == "MeshRefused")))

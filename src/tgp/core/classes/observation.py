@@ -39,6 +39,7 @@ class ClassObservation:
     preflight: ClassPreflight = field(default_factory=ClassPreflight)
     preparing: str = ""  # progress of the images that its machines wait for; empty: they wait for none
     refused_machines: Mapping[str, str] = field(default_factory=dict)  # you own and it may not use, with the cause
+    outdated_kinds: str = ""  # why the CRDs are too old to buy anything; empty: they are not
     # the accounts that it buys from
     halted: str = ""  # why the orphan collector stopped at one of them; empty: it did not
     stuck: tuple[Stuck, ...] = ()  # machines that no request owns and whose termination fails

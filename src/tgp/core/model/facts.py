@@ -71,6 +71,16 @@ class LeaseReached(Struct, frozen=True):
     lease: ObjectKey
 
 
+class KindsOutdated(Struct, frozen=True):
+    """The CRDs in the cluster lack fields that this operator needs: it buys nothing."""
+
+    why: str
+
+
+class KindsUpToDate(Struct, frozen=True):
+    """They have them now."""
+
+
 class ConditionChanged(Struct, frozen=True):
     subject: FactSubject
     type: str
@@ -539,6 +549,8 @@ Fact: TypeAlias = (
     | LeadershipEnded
     | LeaseFailing
     | LeaseReached
+    | KindsOutdated
+    | KindsUpToDate
     | ConditionChanged
     | ReconcileFailed
     | WatchFailing

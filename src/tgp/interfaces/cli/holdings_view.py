@@ -6,8 +6,9 @@ from typing import Any
 from rich.text import Text
 
 from tgp.api.values import rfc3339
-from tgp.core.model.money import amount, dollars
-from tgp.core.reports.machine_costs import MachineCost, hourly_total
+from tgp.core.inventory.holdings import cost_words
+from tgp.core.model.money import amount
+from tgp.core.reports.machine_costs import MachineCost
 from tgp.core.reports.pending_purchases import PendingPurchase
 from tgp.interfaces.cli.output import Cell, TableColumn, table, usd, wrapped
 from tgp.interfaces.terminal.snapshot import plain
@@ -35,10 +36,7 @@ def costing(held: Sequence[MachineCost]) -> str:
     """One sentence with the total price per hour."""
     if not held:
         return "No machine is rented; the cost is $0.00 an hour."
-    unknown = sum(one.hourly_microusd is None for one in held)
-    rest = f", plus {unknown} of unknown price" if unknown else ""
-    machines = "1 machine costs" if len(held) == 1 else f"{len(held)} machines cost"
-    return f"{machines} {dollars(hourly_total(held))} an hour{rest}."
+    return f"{cost_words(tuple(one.hourly_microusd for one in held))}."
 
 
 def buyers_lines(found: Sequence[PendingPurchase], width: int) -> list[Text]:

@@ -51,6 +51,7 @@ _HELPS = {
     "NodeClassNotFound": "that class; or another class, which needs a new request: "
     f"{DELETE}, and tgp rent --class NAME",
     "SeveralDefaultClasses": f"a request that names its class: {DELETE}, and tgp rent --class NAME",
+    "KindsOutdated": "newer CRDs: tgp crds apply",
     "NodeClassNotReady": f"a ready class; its conditions name the problem: {LOOK_AT_CLASS}",
     "NodeClassDeleting": f"another class: {DELETE}, and tgp rent --class NAME",
     "NodeClassUnreadable": f"a ready class; its conditions name the problem: {LOOK_AT_CLASS}",
@@ -77,6 +78,7 @@ _HELPS = {
 _NEXT = {
     "LimitReached": "kubectl get gpurequests -A",
     "DevicePluginMissing": "kubectl get daemonsets -A",
+    "KindsOutdated": "tgp crds apply",
     "InvalidSpec": DELETE,
     "Restored": DELETE,
     "NodeClassNotFound": "kubectl get gpunodeclasses",

@@ -1,0 +1,60 @@
+"""Compares the CRDs in the cluster with what this operator needs, in every replica and again and again."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+
+from tgp import __version__
+from tgp.api.resource import CUSTOM_RESOURCE_DEFINITION
+from tgp.core.classes.kinds import fields_of, outdated
+from tgp.core.model.facts import KindsOutdated, KindsUpToDate
+from tgp.core.model.object_key import ObjectKey
+from tgp.ports.cluster import Cluster, ClusterError, Forbidden
+from tgp.ports.http import HttpError
+from tgp.ports.journal import Journal
+
+SELDOM = timedelta(minutes=10)
+SOON = timedelta(seconds=15)  # while they are outdated, or could not be read
+
+
+class InstalledKinds:
+    def __init__(self, cluster: Cluster, journal: Journal, changed: Callable[[], None]) -> None:
+        self._cluster = cluster
+        self._journal = journal
+        self._changed = changed  # `outdated` answers otherwise than before
+        self._words = ""
+
+    def outdated(self) -> str:
+        """Why nothing is bought; empty: they are new enough, or not known."""
+        return self._words
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        wanted = _needed()
+        while True:
+            try:
+                await self._check(wanted)
+                pause = SOON if self._words else SELDOM
+            except Forbidden:  # a role of an older release does not allow it: that stops no purchase
+                pause = SELDOM
+            except (ClusterError, HttpError):
+                pause = SOON
+            await asyncio.sleep(pause.total_seconds())
+
+    async def _check(self, wanted: Mapping[str, frozenset[str]]) -> None:
+        missing: dict[str, list[str]] = {}
+        for name, fields in wanted.items():
+            stored = await self._cluster.read(CUSTOM_RESOURCE_DEFINITION, ObjectKey("", name))
+            if lacking := fields - fields_of(stored):
+                missing[name] = sorted(lacking)
+        words = outdated(missing, __version__)
+        if words != self._words:
+            self._words = words
+            self._journal.note(KindsOutdated(words) if words else KindsUpToDate())
+            self._changed()
+
+
+def _needed() -> dict[str, frozenset[str]]:
+    from tgp.api.crds import crds  # here: definitions are made once, and only their fields are kept
+
+    return {each["metadata"]["name"]: fields_of(each) for each in crds()}

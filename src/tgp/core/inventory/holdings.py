@@ -1,0 +1,60 @@
+"""What would go on costing money without the operator: a sentence on its Namespace, which guards against uninstalling.
+
+The policy in deploy/policy refuses to delete the operator, its rights and its kinds while the sentence is there.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from tgp.api.nodeclass import GPUNodeClass
+from tgp.api.request import GPURequest
+from tgp.core.model.attempts import attempts_of, copied, open_attempt
+from tgp.core.model.costs import hourly_of
+from tgp.core.model.kube_object import KubeObject
+from tgp.core.model.money import dollars
+
+HOLDINGS = "tgp.io/holdings"  # on the operator's Namespace; absent: no machine
+ABANDON = "tgp.io/abandon"  # the same: it allows to uninstall in spite of machines
+COPIED = "as on the operator's Namespace"
+
+
+def held_by(record: KubeObject[GPURequest] | None) -> tuple[str, int] | None:
+    """The token and the hourly price of the machine that a request has, or may have; None: it has none."""
+    if record is None or copied(record):
+        return None
+    attempt = open_attempt(attempts_of(record))
+    return (attempt.token, hourly_of(attempt)) if attempt is not None else None
+
+
+def holdings(requests: Iterable[KubeObject[GPURequest]], without_request: Mapping[str, int | None]) -> str:
+    """Every machine once, also an order whose outcome is not known; empty: there is none.
+
+    Of machines without a request the price by token; None: it is unknown.
+    """
+    held = (each for record in requests if (each := held_by(record)) is not None)
+    prices = {**without_request, **{token: price or None for token, price in held}}
+    return cost_words(tuple(prices.values())) if prices else ""
+
+
+def cost_words(prices: Sequence[int | None]) -> str:
+    """Of one machine or more: how many, and what they cost. None: the price is unknown."""
+    unknown = sum(price is None for price in prices)
+    rest = f", plus {unknown} of unknown price" if unknown else ""
+    machines = "1 machine costs" if len(prices) == 1 else f"{len(prices)} machines cost"
+    return f"{machines} {dollars(sum(price or 0 for price in prices))} an hour{rest}"
+
+
+def told(annotations: Mapping[str, str]) -> str:
+    """What the Namespace says now; empty: nothing."""
+    return annotations.get(HOLDINGS, "")
+
+
+def abandoned(
+    home: Mapping[str, str], classes: Iterable[KubeObject[GPUNodeClass]]
+) -> Iterator[tuple[KubeObject[GPUNodeClass], str | None]]:
+    """Classes whose copy of `tgp.io/abandon` is to be written, or removed (None); what a person wrote there stays."""
+    for record in classes:
+        here = record.annotations.get(ABANDON)
+        if ABANDON in home and here is None:
+            yield record, COPIED
+        elif ABANDON not in home and here == COPIED:
+            yield record, None

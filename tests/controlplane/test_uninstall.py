@@ -1,0 +1,184 @@
+"""Nothing paid is stranded: while a machine costs money, no way to uninstall gets anywhere, and all of them say why.
+
+A real API server judges by the shipped policies; the machine is a simulator's, rented by the operator under the
+ServiceAccount of the chart.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.controlplane.replica import SHORT
+from tests.controlplane.replicas import Replicas
+from tests.controlplane.test_lifecycle import CLASS, a_class, a_device_plugin, a_request, a_secret, seen, status_of
+from tgp.app.demo.fixtures import join_secret
+from tools import toolbox
+from tools.controlplane.fixtures import say_past_capturing
+from tools.controlplane.helm import Helm, HelmFailed
+from tools.controlplane.kubectl import Kubectl, KubectlFailed
+from tools.manifests import CHART, INSTALL
+
+NAMESPACE = "tgp-system"
+RELEASE = "tgp"
+PROVIDER = "vultr"
+HOME = f"/api/v1/namespaces/{NAMESPACE}"
+PARTS = "deployments,serviceaccounts,configmaps,roles,rolebindings"
+CLUSTER_PARTS = "clusterroles,clusterrolebindings"
+OURS = "app.kubernetes.io/part-of=tgp"
+KINDS = ("gpunodeclasses", "gpunodepools", "gpurequests", "gpuworkloadbudgets")
+GUARDS = "validatingadmissionpolicies,validatingadmissionpolicybindings"
+
+
+@pytest.fixture(scope="module", params=[toolbox.HELM_CLIENT, toolbox.NEWER_HELM_CLIENT], ids=["helm3", "helm4"])
+def helm(request, pytestconfig, plane) -> Helm:
+    program = toolbox.find(request.param, say=lambda line: say_past_capturing(pytestconfig, line))
+    return Helm(program, plane.directory, plane.kubeconfig)
+
+
+@pytest.fixture(scope="module")
+def admin(plane, kubectl_program, helm, simulators, registrar) -> Kubectl:
+    run = Kubectl(kubectl_program, plane.kubeconfig, plane.directory)
+    helm("install", RELEASE, str(CHART), f"--namespace={NAMESPACE}", "--create-namespace")
+    run("wait", "--for=condition=Established", "crd", "--all", "--timeout=120s")
+    run.apply(a_secret(simulators), join_secret(), a_device_plugin(), a_class(simulators))
+    return run
+
+
+@pytest.fixture(scope="module")
+def replicas(plane, admin, simulators, tmp_path_factory) -> Iterator[Replicas]:
+    aboard = Replicas(plane, simulators.signposts(), tmp_path_factory.mktemp("replicas"), shortened=SHORT)
+    aboard.start("first")
+    yield aboard
+    aboard.leave()
+
+
+def notes(plane) -> dict[str, str]:
+    return seen(plane, HOME)["metadata"].get("annotations", {})
+
+
+@pytest.fixture(scope="module")
+def machine(plane, admin, replicas) -> str:
+    """The sentence about it."""
+    admin.apply(a_request("paid", PROVIDER))
+    replicas.until(lambda: bool(status_of(plane, "paid").get("instanceId")), lambda: str(status_of(plane, "paid")))
+    replicas.until(
+        lambda: (seen(plane, f"/apis/tgp.io/v1/gpunodeclasses/{CLASS}") or {})["status"].get("activeNodes") == 1,
+        "the class counts it",
+    )
+    return notes(plane)["tgp.io/holdings"]
+
+
+def everything(admin: Kubectl) -> set[str]:
+    listed = admin("get", f"{PARTS},{CLUSTER_PARTS}", "-A", "-l", OURS, "-o", "name").split()
+    guards = (each for each in admin("get", GUARDS, "-o", "name").split() if each.endswith("-holdings"))
+    return {*listed, *guards, *admin("get", "crd", "-o", "name").split()}
+
+
+def refused(action: Callable[[], object]) -> str:
+    with pytest.raises((HelmFailed, KubectlFailed)) as failed:
+        action()
+    return str(failed.value)
+
+
+@pytest.fixture(scope="module")
+def guarded(admin, machine, replicas) -> set[str]:
+    """All that was there once the API server knows the policies."""
+    dry = ("delete", "deployment/tgp-operator-controller-manager", "-n", NAMESPACE, "--dry-run=server")
+    wide = ("delete", "clusterrole/tgp-operator", "--dry-run=server")
+    replicas.until(lambda: not succeeds(admin, *dry) and not succeeds(admin, *wide), "the policies are in force")
+    return everything(admin)
+
+
+def succeeds(admin: Kubectl, *arguments: str) -> bool:
+    try:
+        admin(*arguments)
+    except KubectlFailed:
+        return False
+    return True
+
+
+def test_the_namespace_says_what_is_held(machine):
+    assert machine.startswith("1 machine costs $")
+    assert machine.endswith(" an hour")
+
+
+def test_helm_uninstall_is_refused_before_anything_is_deleted(admin, helm, guarded, machine):
+    said = refused(lambda: helm("uninstall", RELEASE, f"--namespace={NAMESPACE}"))
+
+    assert machine in said
+    assert "tgp down" in said
+    assert f"helm rollback {RELEASE} 1 --namespace {NAMESPACE}" in said
+    assert everything(admin) == guarded
+
+    helm("rollback", RELEASE, "1", f"--namespace={NAMESPACE}")
+    (status,) = json.loads(helm("list", f"--namespace={NAMESPACE}", "--output=json"))
+    assert status["status"] == "deployed"
+    helm("upgrade", RELEASE, str(CHART), f"--namespace={NAMESPACE}", "--set=settings.workers=8")
+
+
+def test_helm_uninstall_without_hooks_deletes_nothing_that_matters(admin, helm, guarded):
+    refused(lambda: helm("uninstall", RELEASE, f"--namespace={NAMESPACE}", "--no-hooks"))
+
+    assert everything(admin) == guarded
+    again = helm("history", RELEASE, f"--namespace={NAMESPACE}", "--output=json")
+    helm("rollback", RELEASE, str(json.loads(again)[-1]["revision"]), f"--namespace={NAMESPACE}")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("delete", f"--filename={INSTALL}"),
+        ("delete", PARTS, "-n", NAMESPACE, "-l", OURS),
+        ("delete", "roles,rolebindings", "-n", "kube-system", "-l", OURS),
+        ("delete", "roles,rolebindings", "-n", "kube-node-lease", "-l", OURS),
+        ("delete", CLUSTER_PARTS, "-l", OURS),
+        ("delete", "crd", *(f"{kind}.tgp.io" for kind in KINDS)),
+        ("delete", "namespace", NAMESPACE),
+        ("delete", "--raw", f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"),
+        ("delete", "--raw", f"/apis/rbac.authorization.k8s.io/v1/clusterroles?labelSelector={OURS}"),
+    ],
+    ids=["file", "prune", "kube-system", "kube-node-lease", "cluster", "kinds", "namespace", "all", "all-cluster"],
+)
+def test_kubectl_delete_is_refused(admin, guarded, arguments):
+    said = refused(lambda: admin(*arguments, *(() if "--raw" in arguments else ("--wait=false",))))
+
+    assert "tgp down" in said
+    assert everything(admin) == guarded
+
+
+def test_other_deployments_and_config_maps_are_nobodys_concern(admin, guarded):
+    admin("create", "configmap", "other", "-n", NAMESPACE)
+    admin("create", "serviceaccount", "other", "-n", NAMESPACE)
+    admin("delete", "configmap/other", "serviceaccount/other", "-n", NAMESPACE)
+
+
+def test_whoever_abandons_the_machines_may_go(plane, admin, helm, replicas, guarded):
+    """With every kind of object, and the guards themselves at the end."""
+    admin("annotate", "namespace", NAMESPACE, "tgp.io/abandon=true")
+    replicas.until(
+        lambda: "tgp.io/abandon" in seen(plane, f"/apis/tgp.io/v1/gpunodeclasses/{CLASS}")["metadata"]["annotations"],
+        "the operator copies it",
+    )
+    helm("uninstall", RELEASE, f"--namespace={NAMESPACE}", "--dry-run")
+    admin("annotate", "namespace", NAMESPACE, "tgp.io/abandon-")
+    replicas.until(
+        lambda: (
+            "tgp.io/abandon"
+            not in (seen(plane, f"/apis/tgp.io/v1/gpunodeclasses/{CLASS}") or {})["metadata"].get("annotations", {})
+        ),
+        "the operator takes its copy back",
+    )
+
+
+def test_without_a_machine_everything_goes(plane, admin, helm, replicas, guarded):
+    admin("delete", "gpurequest/paid", "-n", "default", "--wait=false")
+    replicas.until(lambda: "tgp.io/holdings" not in notes(plane), lambda: str(status_of(plane, "paid")))
+    replicas.until(
+        lambda: succeeds(admin, "delete", "clusterrole/tgp-operator", "--dry-run=server"), "the class is empty"
+    )
+    assert replicas.stop("first") == 0
+
+    helm("uninstall", RELEASE, f"--namespace={NAMESPACE}")
+
+    assert everything(admin) == {f"customresourcedefinition.apiextensions.k8s.io/{kind}.tgp.io" for kind in KINDS}
