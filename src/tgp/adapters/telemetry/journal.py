@@ -26,6 +26,7 @@ from tgp.core.model.facts import (
     KeyAccepted,
     KeyRotated,
     KeyWasRefused,
+    KindsInstalled,
     LaunchFailed,
     LeadershipEnded,
     LeadershipReleased,
@@ -63,9 +64,11 @@ from tgp.core.model.facts import (
     ProviderRecovered,
     ReconcileFailed,
     RequestWithdrawn,
+    RightsMissing,
     SavingsPromised,
     ScaleUpNotTriggered,
     ScaleUpTriggered,
+    StartNotChecked,
     SweepHalted,
     TableFailing,
     TerminationFailing,
@@ -124,6 +127,8 @@ class LiveJournal:
                 self._metrics.keys_refused.labels(provider_of(fact.source)).inc()
             case ProviderFailing():
                 self._metrics.provider_errors.labels(provider_of(fact.source), fact.error).inc()
+            case KindsInstalled() | RightsMissing() | StartNotChecked():
+                pass  # only logged
             case (
                 WatchRecovered() | LeaseReached() | KeyAccepted() | KeyRotated() | ProviderRecovered() | TableFailing()
             ):
@@ -315,6 +320,7 @@ def _level(fact: Fact) -> int:
             | ObjectUnreadable()
             | LeadershipEnded()
             | LeaseFailing()
+            | RightsMissing()
             | KeyWasRefused()
             | ProviderFailing()
             | MachineLost()
