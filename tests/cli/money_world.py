@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from tests.sim.an_operator import NAMESPACE_NAME, a_class, a_secret, create, furnish, open_market
 from tgp.adapters.clouds.registry import AllClouds
 from tgp.adapters.kube.client import KubeCluster
+from tgp.adapters.kube.connect import Connection
 from tgp.api.decoding import decode
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.resource import CONFIG_MAP, GPU_NODE_CLASS, GPU_REQUEST, NAMESPACE, NODE
@@ -23,6 +24,7 @@ from tgp.core.model.cloud_account import TABLE, account_of, line_of
 from tgp.core.model.identity import cluster_id
 from tgp.core.model.token import plain_uid, token_for
 from tgp.services.cluster import ClusterService
+from tgp.services.requests import RequestService
 from tgp.sim.clouds.fleet import WantedMachine
 from tgp.sim.clouds.http_factory import Dialler
 from tgp.sim.clouds.machine import SimulatedMachine
@@ -33,6 +35,10 @@ from tgp.sim.world import KUBERNETES, World
 CONTEXT = "cellar"
 ORPHAN_UID = "0" * 31 + "7"
 SHELF_TYPE = "rtx4090.1"
+
+
+def no_market(_providers: tuple[str, ...]) -> Any:
+    raise AssertionError("nothing asks a market here")
 
 
 class WorldServices:
@@ -59,6 +65,13 @@ class WorldServices:
             identity=self.identity,
         )
 
+    @asynccontextmanager
+    async def requests(self, _kubeconfig: str, _context: str) -> AsyncIterator[RequestService]:
+        """The market of the terminal is closed: it has no API keys."""
+        http, entropy = self.world.visitor(KUBERNETES), SeededEntropy(self.world.seed, "person")
+        connection = Connection(http, self.world.clock, entropy, "https://cellar", CONTEXT, NAMESPACE_NAME)
+        yield RequestService(connection, no_market)
+
     def tgp(self, *words: str, typed: str = "") -> Result:
         """As a person would, who answers `typed`; time passes as it must."""
         with pytest.MonkeyPatch.context() as patch:
@@ -67,6 +80,7 @@ class WorldServices:
             patch.setattr("tgp.interfaces.cli.confirm.interactive", lambda: bool(typed))
             patch.setattr("tgp.interfaces.cli.doctor.interactive", lambda: bool(typed))
             patch.setattr("tgp.interfaces.cli.down.interactive", lambda: bool(typed))
+            patch.setattr("tgp.interfaces.cli.node.interactive", lambda: bool(typed))
             patch.setenv("COLUMNS", "160")
             return CliRunner().invoke(tgp, words, input=typed)
 

@@ -260,3 +260,34 @@ def test_the_shipped_role_allows_this_and_no_more(admin, verdict, question):
     asked = admin.run("auth", "can-i", *question.split(), "--as=system:serviceaccount:tgp-system:tgp-operator")
 
     assert asked.stdout.strip() == verdict
+
+
+def test_with_rights_to_pods_only_it_ends_with_what_is_missing_and_the_commands_that_grant_it(plane, admin, tmp_path):
+    """The commands are followed, by which it can run."""
+    admin("create", "namespace", "seed")
+    admin("create", "serviceaccount", "scaler", "--namespace=seed")
+    admin("create", "clusterrole", "pods-only", "--verb=get,list,watch", "--resource=pods")
+    admin("create", "clusterrolebinding", "pods-only", "--clusterrole=pods-only", "--serviceaccount=seed:scaler")
+    kubeconfig = plane.kubeconfig_for_service_account("seed", "scaler")
+    command = [sys.executable, "-m", "tgp", "operator", "--kubeconfig", str(kubeconfig), "--listen", ""]
+    ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=PATIENCE_S, cwd=tmp_path)
+
+    assert ended.returncode == 3, ended.stderr
+    assert "system:serviceaccount:seed:scaler may not:" in ended.stderr
+    assert "list gpurequests.tgp.io in every namespace" in ended.stderr
+    assert "list pods in every" not in ended.stderr
+    commands = [line.split()[1:] for line in ended.stderr.partition("Grant it:")[2].splitlines() if "kubectl" in line]
+    assert [words[0] for words in commands] == ["apply", "create", "create", "create", "create"]
+    for words in commands[1:]:
+        admin(*words)
+    said = []
+    with subprocess.Popen([*command, "--leader-elect=false"], stderr=subprocess.PIPE, text=True) as process:
+        try:
+            for line in process.stderr:
+                said.append(line)
+                if "OperatorStarted" in line:
+                    break
+        finally:
+            process.kill()
+    assert "OperatorStarted" in said[-1], said
+    assert not [line for line in said if "RightsMissing" in line]

@@ -41,7 +41,7 @@ from tgp.core.pools.planner.world import ASSUMED_SPOT_LOSS
 from tgp.core.pools.status import COUNTED_EVERY, LONGEST_COUNTED
 from tgp.core.reports import doctor
 from tgp.core.requests import cooldown, drain, lifecycle, outage, provider_reports, purchase
-from tgp.interfaces.cli import down, offers_view, rent, status
+from tgp.interfaces.cli import down, node, offers_view, rent, status
 from tgp.sim import scaled
 from tgp.sim.checkers import joining, leader_terms, money
 from tgp.sim.checkers import moves as move_checkers
@@ -227,6 +227,7 @@ FIGURES = (
     Figure(ACCOUNTING, "finished more than {} before", of_seconds(account.COUNTED_BEFORE)),
     Figure(ACCOUNTING, "if that is later than {} before", of_seconds(account.COUNTED_BEFORE)),
     Figure(ACCOUNTING, "| history | {} by the hour", of_seconds(account.HOURS_KEPT * account.HOUR)),
+    Figure(WEBHOOK, "after twice its `bootTimeout` and {}", node.SPARE),
     Figure(WEBHOOK, "| `bootTimeout` | `{}`", USUAL_BOOT),
     Figure(WEBHOOK, "`minOnTime` | `{}`", default_of(PowerMachine, "min_on_time")),
     Figure(WEBHOOK, "`minOffTime` | `{}`", default_of(PowerMachine, "min_off_time")),

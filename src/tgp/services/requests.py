@@ -38,6 +38,7 @@ from tgp.ports.cluster import (
 )
 from tgp.services.cluster_reads import NO_KINDS, ClusterReads
 from tgp.services.market import MarketService
+from tgp.services.owned_machines import OwnedMachineState, owned_machine
 from tgp.services.purchase_preview import ClusterState, planned
 from tgp.services.request_documents import ClusterStatus, Enquiry, Holder, Look, RentPlan
 
@@ -204,6 +205,12 @@ class RequestService:
             ) from error
         except WriteUnknown as error:
             await self._look_up(key, began, error)
+
+    async def delete(self, key: ObjectKey, uid: str) -> None:
+        await self._reads.cluster.delete(GPU_REQUEST, key, uid=uid)
+
+    async def owned(self, name: str) -> OwnedMachineState:
+        return await owned_machine(self._reads, name)
 
     async def _look_up(self, key: ObjectKey, began: datetime, error: WriteUnknown) -> None:
         try:

@@ -34,6 +34,9 @@ READY = {"kind": "GPUNodeClass", "type": "Ready"}
 # Fact, level of its line, its metric with labels and value, and its Event (warning, reason, message).
 TABLE = [
     (facts.OperatorStarted("1.0", "me", "abc"), "INFO", ("tgp_build_info", {"version": "1.0"}, 1), None),
+    (facts.KindsInstalled("gpurequests.tgp.io"), "INFO", None, None),
+    (facts.StartNotChecked("no answer"), "INFO", None, None),
+    (facts.RightsMissing("me", "list pods", "kubectl apply -f x"), "WARNING", None, None),
     (facts.OperatorStopped("me", "asked to"), "INFO", ("tgp_leader", {}, 0), None),
     (facts.LeadershipWon("me", "term"), "INFO", ("tgp_leader", {}, 1), None),
     (facts.LeadershipReleased("me"), "INFO", ("tgp_leader", {}, 0), None),

@@ -12,6 +12,10 @@ class ConfigInvalid(Exception):
     """The configuration cannot be used. The text names the file and the field, and never a value that may be secret."""
 
 
+class ClusterNotConfigured(ConfigInvalid):
+    """Nothing names a cluster."""
+
+
 class ConfigField(msgspec.Struct, frozen=True):
     value: Any
     file: str

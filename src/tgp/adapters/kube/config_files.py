@@ -14,7 +14,7 @@ from tgp.adapters.kube.config import (
     merge,
     parse,
 )
-from tgp.adapters.kube.config_field import ConfigInvalid
+from tgp.adapters.kube.config_field import ClusterNotConfigured, ConfigInvalid
 
 MAX_FILE_BYTES = 8 << 20  # a kubeconfig with hundreds of clusters is below one megabyte
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -49,7 +49,7 @@ def find_target(
     try:
         content = read(home)
     except FileNotFoundError:
-        raise ConfigInvalid(
+        raise ClusterNotConfigured(
             f"no cluster is configured: no kubeconfig was named, KUBECONFIG is not set, this is not a pod, and {home} "
             "does not exist"
         ) from None

@@ -26,6 +26,7 @@ from tgp.core.model.facts import (
     KeyAccepted,
     KeyRotated,
     KeyWasRefused,
+    KindsInstalled,
     KindsOutdated,
     KindsUpToDate,
     LaunchFailed,
@@ -65,9 +66,11 @@ from tgp.core.model.facts import (
     ProviderRecovered,
     ReconcileFailed,
     RequestWithdrawn,
+    RightsMissing,
     SavingsPromised,
     ScaleUpNotTriggered,
     ScaleUpTriggered,
+    StartNotChecked,
     SweepHalted,
     TableFailing,
     TerminationFailing,
@@ -126,6 +129,8 @@ class LiveJournal:
                 self._metrics.keys_refused.labels(provider_of(fact.source)).inc()
             case ProviderFailing():
                 self._metrics.provider_errors.labels(provider_of(fact.source), fact.error).inc()
+            case KindsInstalled() | RightsMissing() | StartNotChecked():
+                pass  # only logged
             case (
                 KindsOutdated()
                 | KindsUpToDate()
@@ -325,6 +330,7 @@ def _level(fact: Fact) -> int:
             | LeadershipEnded()
             | LeaseFailing()
             | KindsOutdated()
+            | RightsMissing()
             | KeyWasRefused()
             | ProviderFailing()
             | MachineLost()

@@ -15,18 +15,28 @@ import click
 
 from tgp.adapters.http.client_pool import http_client_pool
 from tgp.adapters.kube import reconcile_context
-from tgp.adapters.kube.config_field import ConfigInvalid
+from tgp.adapters.kube.config_field import ClusterNotConfigured, ConfigInvalid
 from tgp.adapters.kube.connect import Connection, connect
 from tgp.adapters.kube.elector_watchdog import LEASE_LOST_EXIT_CODE, Watchdog
 from tgp.adapters.resolver import SystemResolver
 from tgp.adapters.telemetry import logs
 from tgp.adapters.telemetry.redaction import Redactor
+from tgp.app.cli_context import NotConnected
 from tgp.app.deps import Environment
 from tgp.app.operator import Operator
 from tgp.app.settings import TABLE, BadSetting, Settings, load
+from tgp.core.model.facts import KindsInstalled, RightsMissing, StartNotChecked
 from tgp.interfaces.health import MetricsPage, Probes
+from tgp.ports.cluster import ClusterError
 from tgp.ports.http import Handler, HttpFactory
 from tgp.ports.leadership import Fence, LeadershipLost
+from tgp.services.startup import grant_commands, prepare
+
+NO_CLUSTER = """.
+Give the operator a cluster, in one of these ways:
+  helm install tgp-operator deploy/charts/tgp-operator --namespace tgp-system --create-namespace
+  docker run -v $HOME/.kube/config:/kubeconfig:ro -e KUBECONFIG=/kubeconfig …   (readable by user 65532)
+  tgp operator --kubeconfig FILE"""
 
 if TYPE_CHECKING:
     from tgp.adapters.http.serve import Listening
@@ -89,8 +99,17 @@ def operator(config: str | None, **flags: Any) -> None:
     logs.set_up(settings.log_format, settings.log_level, bound=reconcile_context.bound, redact=redactor)
     try:
         asyncio.run(_run(settings, redactor))
-    except (ConfigInvalid, CannotListen) as error:
+    except ConfigInvalid as error:
+        ways = NO_CLUSTER if isinstance(error, ClusterNotConfigured) else ""
+        raise NotConnected(f"{error}{ways}") from error
+    except CannotListen as error:
         raise click.ClickException(str(error)) from error
+
+
+class CannotStart(click.ClickException):
+    """Kinds, the namespace or rights are missing. The text lists all of them, with the commands that help."""
+
+    exit_code = 3
 
 
 class CannotListen(Exception):
@@ -103,6 +122,7 @@ async def _run(settings: Settings, redactor: Redactor) -> None:
         http_client_pool(connection.clock) as dial,
     ):
         worker = Operator(settings, environment(connection, dial, redactor))
+        await _check(connection, worker)
         async with AsyncExitStack() as open_ports:
             for address, handler, setting in (
                 (settings.listen, Probes(worker.troubles).handle, "--listen (TGP_LISTEN)"),
@@ -116,6 +136,26 @@ async def _run(settings: Settings, redactor: Redactor) -> None:
                     open_ports.push_async_callback((await _listen(address, handler, setting)).stop)
             stop_on_signals(worker.stop)
             await worker.run(settled=_freeze)
+
+
+async def _check(connection: Connection, worker: Operator) -> None:
+    """Before the start. An API server that does not answer is waited for later, as after any other start."""
+    settings = worker.settings
+    try:
+        report = await prepare(
+            connection.http, connection.cluster, worker.namespace, settings.lease_name, observe=settings.observe
+        )
+    except ClusterError as error:
+        worker.journal.note(StartNotChecked(str(error)))
+        return
+    if report.installed:
+        worker.journal.note(KindsInstalled(", ".join(report.installed)))
+    if report.stops:
+        raise CannotStart("\n".join(["the operator cannot run.", *report.lines()]))
+    if report.rights:
+        missing = "; ".join(each.text for each in report.rights)
+        commands = " && ".join(grant_commands(report.user, report.rights))
+        worker.journal.note(RightsMissing(report.user, missing, commands))
 
 
 async def _listen(address: str, handler: Handler, setting: str) -> "Listening":

@@ -20,7 +20,14 @@ from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.offer import BootMode
 from tgp.core.pools.capacity import living
 from tgp.core.pools.planner.world import PlanInput, PlannedPool
-from tgp.core.power.orders import OwnedMachine, PowerObservation, look_again_at, may_be_wanted, next_orders
+from tgp.core.power.orders import (
+    OwnedMachine,
+    PowerObservation,
+    look_again_at,
+    machine_named_by,
+    may_be_wanted,
+    next_orders,
+)
 from tgp.ports.clock import Clock
 
 
@@ -54,7 +61,7 @@ class PowerReconciler:
         """That of an owned machine is over, or there is one now."""
         changed = new or old
         assert changed is not None, "a change has a before or an after"
-        machine = _named_by(changed)
+        machine = machine_named_by(changed)
         over = old is None or new is None or living(old) != living(new)
         return self._naming(machine) if machine and over else ()
 
@@ -105,7 +112,7 @@ class PowerReconciler:
         """Machines that a request names, also one that is not seen yet."""
         expected = (each.record for each in self._memory.expected.values())
         records = (*self._views.requests.values(), *expected)
-        return frozenset(name for each in records if living(each) and (name := _named_by(each)))
+        return frozenset(name for each in records if living(each) and (name := machine_named_by(each)))
 
     def _offered(self, owned: OwnedMachine, pool: PlannedPool, world: PlanInput) -> OwnedMachine:
         """With what was listed of it, and what speaks against its use."""
@@ -124,11 +131,3 @@ class PowerReconciler:
                         cools_down_until=cooldown.until if cooldown is not None else None,
                     )
         return owned
-
-
-def _named_by(record: KubeObject[GPURequest]) -> str:
-    """The machine you own that a request is for; empty: it is for none."""
-    pin = record.value.spec.offer if record.value is not None else None
-    if pin is not None:
-        return pin.instance_type
-    return (record.value.status.node_name or "") if record.value is not None else ""

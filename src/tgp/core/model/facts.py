@@ -37,6 +37,26 @@ class OperatorStarted(Struct, frozen=True):
     cluster: str  # the cluster id: ten hex digits
 
 
+class KindsInstalled(Struct, frozen=True):
+    """Kinds that were missing at the start."""
+
+    names: str  # of their definitions, with commas
+
+
+class StartNotChecked(Struct, frozen=True):
+    """Whether kinds and rights are there is not known: the API server did not answer."""
+
+    why: str
+
+
+class RightsMissing(Struct, frozen=True):
+    """At the start; without them the operator runs, and some of its work fails."""
+
+    user: str
+    rights: str
+    commands: str  # that grant them
+
+
 class OperatorStopped(Struct, frozen=True):
     identity: str
     why: str
@@ -543,7 +563,10 @@ MachineFact: TypeAlias = (
 
 Fact: TypeAlias = (
     OperatorStarted
+    | KindsInstalled
     | OperatorStopped
+    | RightsMissing
+    | StartNotChecked
     | LeadershipWon
     | LeadershipReleased
     | LeadershipEnded

@@ -10,8 +10,10 @@ from datetime import datetime
 
 from tgp.api.nodepool import GPUNodePool
 from tgp.api.owned_machine import PowerMachine
+from tgp.api.request import GPURequest
 from tgp.api.values import microusd
 from tgp.core.disruption.drift import unmet_requirement
+from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.offer import Offer, Stock
@@ -51,6 +53,14 @@ class PowerObservation:
     pool: GPUNodePool
     now: datetime
     machines: tuple[OwnedMachine, ...] = ()
+
+
+def machine_named_by(record: KubeObject[GPURequest]) -> str:
+    """The machine you own that a request is for; empty: it is for none. A rented machine has no such name."""
+    if record.value is None:
+        return ""
+    pin = record.value.spec.offer
+    return pin.instance_type if pin is not None else record.value.status.node_name or ""
 
 
 def may_be_wanted(owned: OwnedMachine, now: datetime) -> bool:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tgp.ports.cluster import Cluster
     from tgp.services.confirmed import Confirmed
     from tgp.services.market_documents import OfferAnswer, OfferQuestion, Prices
+    from tgp.services.owned_machines import OwnedMachineState
     from tgp.services.plan_documents import (
         ConsolidationPlan,
         NodeEnquiry,
@@ -63,6 +64,14 @@ class RequestActions(Protocol):
 
     async def create(self, manifest: Mapping[str, Any]) -> None:
         """Raises ClusterError. A lost answer is looked up; the manifest is never sent twice."""
+        ...
+
+    async def delete(self, key: "ObjectKey", uid: str) -> None:
+        """The operator terminates its machine then. A request that is already gone is a success."""
+        ...
+
+    async def owned(self, name: str) -> "OwnedMachineState":
+        """A machine you own, as it is now. Raises NotFound, which names the nearest ones; ClusterError."""
         ...
 
     async def standing(self, namespace: str) -> "ClusterStatus":
