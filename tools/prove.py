@@ -28,6 +28,11 @@ class Proof:
         return Step(self.name, (*AMOUNTS, *self.variables, *pytest), waits=self.waits)
 
 
+HOSTILE = (
+    "tests/core/talos/test_fuzz.py",
+    "tests/core/joining/test_tenants.py",
+    "tests/core/apiserver/test_garbage.py",
+)
 # The longest first.
 PROOFS = (
     Proof("faults", "5000 hours of random faults lose no money and notice 14 mutants", ("tests/sim/test_safety.py",)),
@@ -42,16 +47,29 @@ PROOFS = (
         ("tests/sim/lifecycle", "--ignore=tests/sim/lifecycle/test_enumerated.py"),
     ),
     Proof("mutants", "every mutant is killed by its history", ("tests/sim/mutants",)),
+    Proof(
+        "moves",
+        "all five faults at each side effect of a machine that is replaced, and of two that are exchanged for one",
+        ("tests/sim/test_disruption_crashes.py",),
+    ),
+    Proof(
+        "budgets",
+        "budgets for 20 days with kills, 20 times with random faults, and with a crash at each write",
+        ("tests/sim/test_budget_histories.py",),
+    ),
     Proof("joining plans", "all five faults at each side effect of joining", ("tests/sim/joining/test_enumerated.py",)),
     Proof(
         "replicas",
-        "two replicas, 12 times with random faults; pools 20 times, and a day of machines that serve no pod",
+        "two replicas, 12 times with random faults; pools 20 times; a day of each trouble that lasts",
         (
             "tests/sim/test_operator.py",
             "tests/sim/test_legacy_budgets.py",
             "tests/sim/test_pools.py",
             "tests/sim/test_runaway.py",
             "tests/sim/test_gangs.py",
+            "tests/sim/test_pool_histories.py",
+            "tests/sim/test_power_faults.py",
+            "tests/sim/test_canaries.py",
         ),
     ),
     Proof("day", "a day of the embedded world", ("tests/cli/test_embedded_world.py",)),
@@ -75,6 +93,12 @@ PROOFS = (
         ("TGP_TALOS=all",),
     ),
     Proof("planner", "20,000 odd worlds, and 4000 small ones solved whole beside it", ("tests/core/pools/planner",)),
+    Proof("kubectl", "every script of kubectl's is answered as by the real API server", ("tests/contracts/kubectl",)),
+    Proof(
+        "properties",
+        "1000 examples of each property of a decision",
+        ("tests/core", "--ignore=tests/core/pools/planner", *(f"--ignore={path}" for path in HOSTILE)),
+    ),
     Proof("manifests", "10,000 manifests, judged by the current API server", ("tests/contracts/kinds",)),
     Proof(
         "oldest manifests",
@@ -87,11 +111,7 @@ PROOFS = (
         ("--kubernetes", "1.28", "tests/controlplane/test_joining.py"),
         waits=True,
     ),
-    Proof(
-        "hostile values",
-        "100,000 hostile values, 1000 bodies of garbage for each kind",
-        ("tests/core/talos/test_fuzz.py", "tests/core/joining/test_tenants.py", "tests/core/apiserver/test_garbage.py"),
-    ),
+    Proof("hostile values", "100,000 hostile values, 1000 bodies of garbage for each kind", HOSTILE),
 )
 
 

@@ -1,6 +1,7 @@
 """`make test` in parts: nothing is left out, nothing runs twice, and one failure anywhere is the failure of all."""
 
 import os
+import re
 import sys
 import textwrap
 import time
@@ -13,7 +14,7 @@ import pytest
 from tests.amounts import PROVING, QUICK, amount
 from tools.lanes import LANES, Run, side_by_side, width
 from tools.parts import PARTS, TOOLS, Part, step
-from tools.prove import PROOFS, table
+from tools.prove import PROOFS, Proof, table
 from tools.screen import said, summary
 from tools.steps import Step
 from tools.told import Over
@@ -238,6 +239,21 @@ def test_every_proof_names_tests_that_exist_and_has_its_row():
     assert header.split() == ["step", "what", "it", "proves", "time", "result"]
     assert [row.endswith("proved") for row in rows] == [False, *[True] * (len(PROOFS) - 1)]
     assert rows[0].endswith("1:01  FAILED")
+
+
+def test_every_test_with_a_larger_amount_is_run_by_a_proof():
+    """What `make test` leaves out is otherwise tried by nothing."""
+    larger = re.compile(r"^from tests\.amounts import .*\b(amount|PROVING)\b", re.MULTILINE)
+    files = [path for path in (ROOT / "tests").rglob("test_*.py") if larger.search(path.read_text())]
+
+    assert len(files) > 30
+    assert [str(path) for path in files if not any(_runs(proof, path) for proof in PROOFS)] == [__file__]
+
+
+def _runs(proof: Proof, path: Path) -> bool:
+    left_out = [ROOT / word.removeprefix("--ignore=") for word in proof.words if word.startswith("--ignore=")]
+    named = [ROOT / word for word in proof.words if word.startswith("tests/")]
+    return any(map(path.is_relative_to, named)) and not any(map(path.is_relative_to, left_out))
 
 
 def test_a_proof_tries_more_than_a_usual_run(monkeypatch):

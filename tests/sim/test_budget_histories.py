@@ -15,6 +15,7 @@ from tgp.sim.plans import Act, every_plan
 from tgp.sim.world import World
 
 STEPS = amount(18, 60)
+FAULTY_STEPS = amount(8, 60)  # each takes ten times as long: connections break, and everything is listed again
 
 
 def wipe(world: World, luck: Random) -> None:
@@ -77,7 +78,7 @@ def test_with_any_faults_use_is_never_below_the_truth_and_enforced_once(seed):
             world.cluster.power_on(Hardware(f"node-{number}", cpu="64", memory="256Gi"))
             world.process(f"operator-{number}", operator_main(shipped=True))
         a_budget(world, hours=6, window=4, action="Evict", gracePeriodSeconds=300)
-        live(world, world.luck("history"), STEPS, wipes=False)
+        live(world, world.luck("history"), FAULTY_STEPS, wipes=False)
         world.calm()
         world.run(minutes=20)
         assert watch.looks > 10

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
+from tests.amounts import amount
 from tests.sim.an_operator import NAMESPACE_NAME, a_class, a_pool, a_secret, furnish, open_market
 from tests.sim.test_leadership_status import Replica
 from tgp.adapters.clouds.registry import facts_of
@@ -149,11 +150,11 @@ def test_none_of_twenty_secrets_is_seen_whatever_goes_wrong(network_faults, clou
         planted, simulators = plant(world, ears)
         world.mount(KUBERNETES, ears.overhear(world.api.handle))
         replica = Replica(world, "one", Settings(leader_elect=False))
-        world.run(hours=2)
+        world.run(hours=amount(1, 2))
         simulators["vast"].faults.aim(CloudFault.KEY_REVOKED)
-        world.run(hours=1)
+        world.run(minutes=amount(30, 60))
         world.calm()
-        world.run(minutes=30)
+        world.run(minutes=amount(10, 30))
         said = ears.everything(caplog, replica.operator.metrics.page())
 
         assert len(planted) == 20

@@ -344,13 +344,13 @@ def test_with_any_faults_every_pod_runs_and_nothing_is_left(seed):
         for number in range(4):
             env.works(f"job-{number}", run_for="30m")
             env.world.run(minutes=7)
-        env.world.run(minutes=60)
+        env.world.run(minutes=amount(15, 60))
         env.world.calm()
         env.simulator.faults.calm()
         env.until(lambda: all(done(env, f"job-{number}") for number in range(4)), minutes=240)
         env.until(lambda: env.living() == [], minutes=120)
 
-        env.world.run(minutes=90)
+        env.world.run(minutes=amount(30, 90))
         assert requests(env) == []
         assert env.nodes() == []
 

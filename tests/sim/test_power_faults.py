@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.amounts import amount
 from tests.sim.an_operator import a_class, a_pool
 from tests.sim.lifecycle.a_world import SimEnv, sim_env
 from tests.sim.test_power_pools import (
@@ -66,13 +67,13 @@ def test_a_box_whose_power_api_is_silent_is_not_switched_on(fault):
         assert switched_on(env) == 1
 
 
-def test_a_power_api_that_is_silent_for_a_day_takes_no_pod_its_box():
+def test_a_power_api_that_is_silent_for_hours_takes_no_pod_its_box():
     with sim_env("silent-day", "webhook") as env:
         begin_owned(env)
         asks(env, run_for="40h")
         env.until(runs(env), minutes=30)
         env.simulator.faults.chances[CloudFault.ERROR] = 1.0
-        env.world.run(hours=24)
+        env.world.run(hours=amount(6, 24))
 
         assert switched_off(env) == 0
         assert pod_of(env)["status"]["phase"] == "Running"

@@ -32,9 +32,9 @@ def test_the_oldest_listing_of_a_provider_is_its_age():
     assert samples(book).get_sample_value("tgp_offers_age_seconds", {"provider": "acme"}) == 540
 
 
-def test_five_hundred_sources_are_as_many_series_as_their_providers():
+def test_a_hundred_sources_are_as_many_series_as_their_providers():
     book = PriceBook()
-    for number in range(512):
+    for number in range(100):
         book = book.with_listing(f"acme/secret-{number}/K", AListing((an_offer(),), {"bad price": 1}), NOW)
     lines = [sample for family in samples(book).collect() for sample in family.samples]
 
