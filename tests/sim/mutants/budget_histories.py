@@ -181,6 +181,20 @@ def leaves_the_window(seed: str) -> None:
             a_team_pod(world, f"brief-{number}", run_for="1s")
 
 
+def deleted_and_created_again(seed: str) -> None:
+    """A tenant deletes the budget that counts, and creates it again."""
+    with counted(seed) as world:
+        a_team_pod(world, "ended", run_for="10m")
+        a_team_pod(world, "runs")
+        world.run(minutes=15)
+        before = consumed(world)
+        world.api.local_api.delete(GPU_WORKLOAD_BUDGET, "default", "team-a")
+        world.run(minutes=10)
+        a_budget(world, hours=1000)
+        world.run(minutes=5)
+        assert consumed(world) >= before, "a deleted budget forgot what was used"
+
+
 BUDGETS: tuple[Callable[[str], None], ...] = (
     pods_deleted_after_their_end,
     pod_that_starts_while_the_operator_is_away,
@@ -194,4 +208,5 @@ BUDGETS: tuple[Callable[[str], None], ...] = (
     host_with_a_wrong_clock,
     no_pod_shown,
     leaves_the_window,
+    deleted_and_created_again,
 )

@@ -30,6 +30,7 @@ KILLS: dict[str, Kill] = {
     "budget-counted-after-the-drain": Kill("leave-one-by-one", "D2"),
     "collector-without-doubt": Kill("all-finalizers-stripped", "the collector ended everything"),
     "container-bought": Kill("containers-on-sale", "a container was reserved to boot Talos"),
+    "deleted-budget-forgets": Kill("deleted-and-created-again", "I10"),
     "deleted-lease-taken-at-once": Kill("lease-deleted", "I19"),
     "device-by-name": Kill("namesake", "a foreign device was removed"),
     "drains-before-ready": Kill("drifts", "D1"),

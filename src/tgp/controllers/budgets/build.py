@@ -2,6 +2,7 @@
 
 from tgp.adapters.kube.controller import Controller, WatchSource
 from tgp.api.resource import GPU_WORKLOAD_BUDGET
+from tgp.controllers.budgets.archive import AccountArchive
 from tgp.controllers.budgets.legacy_budgets import LegacyBudgetReconciler
 from tgp.controllers.budgets.reconciler import BudgetReconciler
 from tgp.controllers.budgets.tracker import BudgetTracker
@@ -25,10 +26,17 @@ class Budgets:
 
 def build(deps: Deps, stores: Stores, budgets: Budgets) -> list[Controller]:
     tracker = budgets.tracker
+    archive = AccountArchive(deps.cluster, deps.settings.namespace, deps.journal)
+
+    def start_over() -> None:
+        tracker.start_over()
+        archive.start_over()
+
     counting = BudgetReconciler(
         stores.budgets,
         tracker,
         StatusWriter(GPU_WORKLOAD_BUDGET, OWNED, deps.cluster, deps.journal, deps.clock),
+        archive,
         cluster=deps.cluster,
         journal=deps.journal,
         clock=deps.clock,
@@ -47,7 +55,7 @@ def build(deps: Deps, stores: Stores, budgets: Budgets) -> list[Controller]:
             ),
             writes=(stores.budgets,),
             workers=deps.settings.workers,
-            start_over=tracker.start_over,
+            start_over=start_over,
         ),
         Controller(
             "legacy-budgets",

@@ -1,14 +1,17 @@
 """GPUWorkloadBudgets: what pods used is kept in the status; beyond the quota they are acted on, once each."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
 from tgp.api.budget import GPUWorkloadBudget
 from tgp.api.resource import GPU_WORKLOAD_BUDGET, POD
 from tgp.api.values import rfc3339
+from tgp.controllers.budgets.archive import AccountArchive
 from tgp.controllers.budgets.tracker import BudgetMemory, BudgetTracker
 from tgp.controllers.status_writer import StatusWriter
+from tgp.core.budgets.archive import ACCOUNT_FINALIZER, KeptAccount, kept
 from tgp.core.budgets.assess import Assessment, assess
 from tgp.core.budgets.packing import NewerAccount, pack
 from tgp.core.budgets.spans import seconds, short_uid
@@ -20,6 +23,7 @@ from tgp.core.budgets.status import (
     Trouble,
     alert_text,
     conditions,
+    inherited_text,
     look_again,
     parts,
     raised,
@@ -33,7 +37,7 @@ from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
 from tgp.ports.clock import Clock
-from tgp.ports.cluster import Blocked, Cluster, View
+from tgp.ports.cluster import Blocked, Cluster, NotFound, View
 from tgp.ports.journal import Journal
 
 STALE_AFTER = 300.0  # seconds without a word of the API server about pods
@@ -50,6 +54,7 @@ class BudgetReconciler:
         budgets: View[KubeObject[GPUWorkloadBudget]],
         tracker: BudgetTracker,
         status_writer: StatusWriter,
+        archive: AccountArchive,
         *,
         cluster: Cluster,
         journal: Journal,
@@ -60,6 +65,7 @@ class BudgetReconciler:
         self._budgets = budgets
         self._tracker = tracker
         self._status_writer = status_writer
+        self._archive = archive
         self._cluster = cluster
         self._journal = journal
         self._clock = clock
@@ -69,21 +75,26 @@ class BudgetReconciler:
     async def reconcile(self, key: ObjectKey) -> datetime | None:
         record = self._budgets.get(key)
         if record is None:
+            await self._keep(key, self._tracker.held(key))
             self._tracker.forget(key)
             return None
-        if record.value is None or record.deleting:
+        if record.deleting and ACCOUNT_FINALIZER not in record.finalizers:
             return None
+        if not record.deleting and ACCOUNT_FINALIZER not in record.finalizers:
+            await self._finalize(record, (*record.finalizers, ACCOUNT_FINALIZER))
+            return self._clock.now()  # by the next reconcile, which sees this write
+        if record.value is None:  # it was never counted
+            return await self._leave(record) if record.deleting else None
         try:
-            memory = self._tracker.memory_of(record, record.value, listed_again=False)
-            if memory is None or memory.missing:  # what one list does not show may be there: ask for another
-                await self._list_pods()
-                memory = self._tracker.memory_of(record, record.value, listed_again=True)
+            memory = await self._memory_of(record, record.value)
         except NewerAccount:
-            await self._leave_alone(record)
-            return None
+            return await self._leave_alone(record, record.value)
         now = self._clock.now()
         if memory is None or not self._tracker.close_missing(memory):
             return now + EMPTY_AGAIN
+        if record.deleting:
+            await self._keep(key, memory)
+            return await self._leave(record)
         restored = bool(memory.written) and record.value.status.account != memory.written
         if memory.changed_at is not None and now < memory.changed_at + GATHERED and not restored:
             return memory.changed_at + GATHERED
@@ -100,6 +111,39 @@ class BudgetReconciler:
         elif self._may_act(memory, now) and await self._enforce(record, memory, seen, now):
             await self._write(record, memory, seen, saying, {"lastEnforcementAt": rfc3339(now)})
         return self._next_look(memory, seen, now)
+
+    async def _memory_of(self, record: KubeObject[GPUWorkloadBudget], budget: GPUWorkloadBudget) -> BudgetMemory | None:
+        """None: pods of the account are not shown, and no list is believed. Raises NewerAccount."""
+        new = self._tracker.held(record.key, record.uid_text) is None
+        before = await self._archive.find(record.key) if new else None
+        memory = self._tracker.memory_of(record, budget, before, listed_again=False)
+        if memory is None or memory.missing:  # what one list does not show may be there: ask for another
+            await self._list_pods()
+            memory = self._tracker.memory_of(record, budget, before, listed_again=True)
+        return memory
+
+    # -- its end -------------------------------------------------------------------------------------------------------
+
+    async def _leave(self, record: KubeObject[GPUWorkloadBudget]) -> None:
+        """Once its account is kept."""
+        await self._finalize(record, tuple(each for each in record.finalizers if each != ACCOUNT_FINALIZER))
+
+    async def _keep(self, key: ObjectKey, memory: BudgetMemory | None) -> None:
+        if memory is None or memory.archived:
+            return
+        now = self._clock.now()
+        told, memory.account.version = memory.told, self._tracker.version
+        account = kept(memory.account, memory.resource, seconds(now), told.exceeded_at, told.alerted)
+        await self._archive.keep(key, memory.uid, account, now)
+        memory.archived = True
+
+    async def _finalize(self, record: KubeObject[GPUWorkloadBudget], finalizers: tuple[str, ...]) -> None:
+        change = {"metadata": {"finalizers": list(finalizers)}}
+        version = str(record.resource_version)
+        with suppress(NotFound):  # already deleted
+            await self._cluster.patch(
+                GPU_WORKLOAD_BUDGET, record.key, change, resource_version=version, uid=record.uid_text
+            )
 
     # -- what is told --------------------------------------------------------------------------------------------------
 
@@ -154,8 +198,22 @@ class BudgetReconciler:
             memory.changed_at = None
         for name in new:
             self._journal.note(AlertRaised(_subject(record), name, alert_text(name, memory.spec, seen)))
+        if memory.kept is not None:
+            message = inherited_text(memory.spec, seen, memory.kept.at)
+            self._journal.note(BudgetNoted(_subject(record), "Inherited", message))
+            memory.kept = None
+            await self._archive.drop(record.key)
 
-    async def _leave_alone(self, record: KubeObject[GPUWorkloadBudget]) -> None:
+    async def _leave_alone(self, record: KubeObject[GPUWorkloadBudget], budget: GPUWorkloadBudget) -> None:
+        if record.deleting:  # kept as it is, for a version that can read it
+            now, spec = self._clock.now(), budget.spec
+            until = seconds(now) + spec.quota.window_hours * 3600
+            text = budget.status.account or ""
+            await self._archive.keep(
+                record.key, record.uid_text, KeptAccount(spec.gpu_resource_name, seconds(now), until, text), now
+            )
+            await self._leave(record)
+            return
         await self._status_writer.write(
             record,
             [

@@ -13,6 +13,7 @@ from tgp.adapters.kube.store import Store
 from tgp.api.budget import GPUWorkloadBudget, GPUWorkloadBudgetSpec
 from tgp.controllers.requests.indexes import PODS_BY_NODE
 from tgp.core.budgets.account import USED, BudgetAccount, fresh, take_up, width_of
+from tgp.core.budgets.archive import KeptAccount, inherited
 from tgp.core.budgets.assess import Limits, limits_of
 from tgp.core.budgets.packing import NotAnAccount, unpack
 from tgp.core.budgets.spans import (
@@ -47,6 +48,8 @@ class BudgetMemory:
     written: str  # the account as the status holds it
     told: Told
     lost: bool = False  # the account could not be read, and was made again from what is there
+    kept: KeptAccount | None = None  # of a deleted budget of this name, to be dropped once it is in our own account
+    archived: bool = False  # the budget is being deleted, and its account is kept
     pods: dict[bytes, Pod] = field(default_factory=dict)  # the open ones
     finished: set[bytes] = field(default_factory=set)  # those that count no longer, and are still there
     changed_at: datetime | None = None  # since when spans wait to be written
@@ -104,16 +107,26 @@ class BudgetTracker:
 
     # -- budgets -------------------------------------------------------------------------------------------------------
 
+    def held(self, key: ObjectKey, uid: str = "") -> BudgetMemory | None:
+        """The memory of this budget; None: it has none yet."""
+        memory = self._budgets.get(key.namespace, {}).get(key)
+        return memory if memory is not None and uid in ("", memory.uid) else None
+
     def memory_of(
-        self, record: KubeObject[GPUWorkloadBudget], budget: GPUWorkloadBudget, *, listed_again: bool
+        self,
+        record: KubeObject[GPUWorkloadBudget],
+        budget: GPUWorkloadBudget,
+        kept: KeptAccount | None = None,
+        *,
+        listed_again: bool,
     ) -> BudgetMemory | None:
-        """None: pods of the account are not shown, and another list has to confirm that.
+        """None: pods of the account are not shown, and another list has to confirm that. `kept`: of its name.
 
         Raises NewerAccount if a newer version of the operator counts here.
         """
-        held = self._budgets.get(record.key.namespace, {}).get(record.key)
-        if held is None or held.uid != record.uid_text:
-            taken = self._taken_up(record, budget, listed_again=listed_again)
+        held = self.held(record.key, record.uid_text)
+        if held is None:
+            taken = self._taken_up(record, budget, kept, listed_again=listed_again)
             if taken is None:
                 return None
             held = taken
@@ -123,7 +136,12 @@ class BudgetTracker:
         return held
 
     def _taken_up(
-        self, record: KubeObject[GPUWorkloadBudget], budget: GPUWorkloadBudget, *, listed_again: bool
+        self,
+        record: KubeObject[GPUWorkloadBudget],
+        budget: GPUWorkloadBudget,
+        kept: KeptAccount | None,
+        *,
+        listed_again: bool,
     ) -> BudgetMemory | None:
         now, spec, status = self._clock.now(), budget.spec, budget.status
         made_at = seconds(record.created_at or now)
@@ -132,6 +150,12 @@ class BudgetTracker:
             account = unpack(status.account) if status.account else fresh(spec.quota.window_hours, made_at)
         except NotAnAccount:
             account, lost = fresh(spec.quota.window_hours, made_at), True
+        told = _told(budget, account)
+        known_since = account.at if status.account and not lost else 0
+        before = inherited(kept, spec.gpu_resource_name, known_since, made_at)
+        if before is not None and kept is not None:
+            account, lost = before, False
+            told = Told(exceeded_at=kept.exceeded_at, alerted=kept.alerted)
         account = account.with_width(width_of(spec.quota.window_hours))
         if account.version > self._pods.version:
             account.version = 0  # of another history
@@ -143,8 +167,9 @@ class BudgetTracker:
             limits_of(spec),
             account,
             status.account or "",
-            _told(budget, account),
+            told,
             lost,
+            kept if before is not None else None,
         )
         known = set(account.open) | set(account.ended)
         pods = {
@@ -165,7 +190,7 @@ class BudgetTracker:
         )
         memory.pods = {uid: pod for uid, pod in pods.items() if uid in account.open}
         memory.finished = {uid for uid, pod in pods.items() if pod.finished}
-        memory.changed_at = now if changed or lost or not status.account else None
+        memory.changed_at = now if changed or lost or before is not None or not status.account else None
         return memory
 
     def _listed(self, memory: BudgetMemory, pods: dict[bytes, Pod], now: int) -> Iterator[Sighting]:

@@ -141,6 +141,13 @@ def alert_text(name: str, spec: GPUWorkloadBudgetSpec, seen: Assessment) -> str:
     return f"Use has reached {name} % of the quota: {use}"
 
 
+def inherited_text(spec: GPUWorkloadBudgetSpec, seen: Assessment, deleted_at: int) -> str:
+    return (
+        f"A budget of this name was deleted at {_time(deleted_at)}, and what it had used counts on: "
+        f"{_short(hours_text(seen.used))} of {spec.quota.gpu_hours} GPU-hours are used"
+    )
+
+
 def _short(decimal: str) -> str:
     """Two places are enough for a sentence."""
     whole, _, rest = decimal.partition(".")
