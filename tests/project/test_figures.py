@@ -30,7 +30,7 @@ from tgp.controllers.disruption.reconciler import BELIEVED_AFTER
 from tgp.controllers.instances import accounts, consistency, leftover_nodes, orphan_collector
 from tgp.controllers.market import reconciler as market
 from tgp.controllers.requests import launch, observe
-from tgp.core.budgets import account, spans
+from tgp.core.budgets import account, resume, spans, victims
 from tgp.core.classes import default_class, market_status
 from tgp.core.disruption import candidates, causes, exchange, illness, moves, restart_cost
 from tgp.core.inventory import orphan_evidence, orphans
@@ -56,6 +56,7 @@ RENT, REQUESTS, SAFETY, WEBHOOK, WORLD = (
     f"docs/{name}.md" for name in ("rent", "requests", "safety", "webhook", "world")
 )
 PLANNER, DISRUPTION, ACCOUNTING = "docs/planner.md", "docs/disruption.md", "docs/accounting.md"
+BUDGETS = "docs/budgets.md"
 # Made from the code, bound by tests of their own, or without figures of the code.
 OTHER_PAGES = frozenset({FIELDS, "docs/providers.md", "docs/new-provider.md", "docs/talos-judge.md", "docs/values.md"})
 # From there on a page reports what was measured.
@@ -227,6 +228,8 @@ FIGURES = (
     Figure(ACCOUNTING, "finished more than {} before", of_seconds(account.COUNTED_BEFORE)),
     Figure(ACCOUNTING, "if that is later than {} before", of_seconds(account.COUNTED_BEFORE)),
     Figure(ACCOUNTING, "| history | {} by the hour", of_seconds(account.HOURS_KEPT * account.HOUR)),
+    Figure(BUDGETS, "1/24 of the window (at least {}), the next in order", of_seconds(victims.AT_LEAST)),
+    Figure(BUDGETS, "1/48 of the window (at least {})", of_seconds(resume.AT_LEAST)),
     Figure(WEBHOOK, "| `bootTimeout` | `{}`", USUAL_BOOT),
     Figure(WEBHOOK, "`minOnTime` | `{}`", default_of(PowerMachine, "min_on_time")),
     Figure(WEBHOOK, "`minOffTime` | `{}`", default_of(PowerMachine, "min_off_time")),

@@ -5,6 +5,7 @@ from typing import Any
 from unittest.mock import patch
 
 from tests.sim.an_operator import create
+from tests.sim.test_budget_pauses import a_job, edit, suspended
 from tests.sim.test_budgets import (
     CPU,
     a_budget,
@@ -195,6 +196,23 @@ def deleted_and_created_again(seed: str) -> None:
         assert consumed(world) >= before, "a deleted budget forgot what was used"
 
 
+def paused_in_turn(seed: str) -> None:
+    """Three Jobs are paused; then a little is left, and then more than enough."""
+    with counted(seed, hours="0.2", window=1, action="Pause", gracePeriodSeconds=0) as world:
+        names = ("first", "second", "third")
+        for name in names:
+            a_job(world, name)
+            world.run(seconds=2)
+        world.run(minutes=15)
+        assert [suspended(world, name) for name in names] == [True] * 3
+        edit(world, quota={"gpuHours": "0.41"})
+        world.run(minutes=1)
+        assert sum(suspended(world, name) for name in names) >= 2, "all paused Jobs went on at once"
+        edit(world, quota={"gpuHours": "1000"})
+        world.run(minutes=2)
+        assert not any(suspended(world, name) for name in names), "a paused Job never went on"
+
+
 BUDGETS: tuple[Callable[[str], None], ...] = (
     pods_deleted_after_their_end,
     pod_that_starts_while_the_operator_is_away,
@@ -209,4 +227,5 @@ BUDGETS: tuple[Callable[[str], None], ...] = (
     no_pod_shown,
     leaves_the_window,
     deleted_and_created_again,
+    paused_in_turn,
 )

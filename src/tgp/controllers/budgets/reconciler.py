@@ -9,11 +9,13 @@ from tgp.api.budget import GPUWorkloadBudget
 from tgp.api.resource import GPU_WORKLOAD_BUDGET, POD
 from tgp.api.values import rfc3339
 from tgp.controllers.budgets.archive import AccountArchive
+from tgp.controllers.budgets.pauser import Pauser
 from tgp.controllers.budgets.tracker import BudgetMemory, BudgetTracker
 from tgp.controllers.status_writer import StatusWriter
 from tgp.core.budgets.archive import ACCOUNT_FINALIZER, KeptAccount, kept
 from tgp.core.budgets.assess import Assessment, assess
 from tgp.core.budgets.packing import NewerAccount, pack
+from tgp.core.budgets.pause import unpaused_text
 from tgp.core.budgets.spans import seconds, short_uid
 from tgp.core.budgets.status import (
     DEGRADED,
@@ -29,7 +31,7 @@ from tgp.core.budgets.status import (
     raised,
     worth_writing,
 )
-from tgp.core.budgets.victims import back_by, victims
+from tgp.core.budgets.victims import back_by, back_within, victims
 from tgp.core.model.conditions import ConditionUpdate
 from tgp.core.model.facts import AlertRaised, BudgetNoted, FactSubject, PodEnforced
 from tgp.core.model.kube_object import KubeObject
@@ -44,7 +46,6 @@ STALE_AFTER = 300.0  # seconds without a word of the API server about pods
 ASKED_AGAIN = timedelta(minutes=1)  # after an eviction that a PodDisruptionBudget blocked
 EMPTY_AGAIN = timedelta(seconds=30)  # after lists without any pod
 NEWER = "A newer version of the operator has counted here: this one leaves the account alone, and enforces nothing"
-PAUSE = "This version counts and warns, and pauses nothing: use the action Evict to stop pods beyond the quota"
 LOST = "The account could not be read. It was made again from the pods that are still there: use may be higher"
 
 
@@ -55,6 +56,7 @@ class BudgetReconciler:
         tracker: BudgetTracker,
         status_writer: StatusWriter,
         archive: AccountArchive,
+        pauser: Pauser,
         *,
         cluster: Cluster,
         journal: Journal,
@@ -66,6 +68,7 @@ class BudgetReconciler:
         self._tracker = tracker
         self._status_writer = status_writer
         self._archive = archive
+        self._pauser = pauser
         self._cluster = cluster
         self._journal = journal
         self._clock = clock
@@ -159,6 +162,7 @@ class BudgetReconciler:
             raised(memory.spec, memory.limits, seen, before.alerted),
             record.generation,
             trouble.reason if trouble is not None else "",
+            self._pauser.paused(memory),
         )
 
     def _trouble(self, memory: BudgetMemory) -> Trouble | None:
@@ -170,8 +174,8 @@ class BudgetReconciler:
             names = ", ".join(sorted(memory.pods[uid].key.name for uid in memory.blocked if uid in memory.pods))
             if names:
                 return Trouble("EvictionBlocked", f"PodDisruptionBudgets keep pods that should go: {names}")
-        if memory.spec.enforcement.action == "Pause":
-            return Trouble("PauseUnavailable", PAUSE)
+        if running := unpaused_text(self._pauser.unpaused(memory)):
+            return Trouble("PauseUnavailable", running)
         return None
 
     async def _write(
@@ -248,20 +252,32 @@ class BudgetReconciler:
         assert record.value is not None
         last, since = record.value.status.last_enforcement_at, memory.told.exceeded_at
         assert since is not None, "only beyond the quota"
-        if memory.spec.enforcement.action != "Evict":
+        action = memory.spec.enforcement.action
+        if action == "AlertOnly":
             if last is not None and last >= since:
                 return False
-            message = f"The quota is used up. No pod is stopped: the action is {memory.spec.enforcement.action}"
+            message = "The quota is used up. No pod is stopped: the action is AlertOnly"
             self._journal.note(BudgetNoted(_subject(record), "QuotaExceeded", message, warning=True))
             return True
         begun = seconds(since) + memory.spec.enforcement.grace_period_seconds
         by = back_by(memory.account.window, begun, seen.now)
+        if action == "Pause":
+            return await self._pause(record, memory, seen.now, by)
         memory.blocked = {uid: again for uid, again in memory.blocked.items() if uid in memory.pods}
         passed = {uid for uid, again in memory.blocked.items() if again > now}
         acted = False
         for victim in victims(memory.pods, memory.account, memory.limits, seen.now, by=by, passed=passed):
             for pod in victim.pods:
                 acted = await self._evict(record, memory, pod, now) or acted
+        return acted
+
+    async def _pause(self, record: KubeObject[GPUWorkloadBudget], memory: BudgetMemory, now: int, by: int) -> bool:
+        since = by - back_within(memory.account.window)  # what was annotated before had its chance
+        passed, stopping = self._pauser.passed(memory, since), self._pauser.stopping(memory, since)
+        acted = False
+        chosen = victims(memory.pods, memory.account, memory.limits, now, by=by, passed=passed, stopping=stopping)
+        for victim in chosen:
+            acted = await self._pauser.pause(record, victim, self._clock.now()) or acted
         return acted
 
     async def _evict(
@@ -284,7 +300,8 @@ class BudgetReconciler:
     def _tell(self, record: KubeObject[GPUWorkloadBudget], pod: Pod, outcome: str, what: str) -> None:
         """On the pod, and on its budget."""
         about = FactSubject(POD, pod.key, uid_text(pod.uid))
-        self._journal.note(PodEnforced(about, record.key, "Evict", outcome))
+        told = f"Pod {what}: budget {record.key.name} is used up"
+        self._journal.note(PodEnforced(about, record.key, "Evict", outcome, told))
         message = f"Pod {pod.key.name} {what}: the quota is used up"
         self._journal.note(BudgetNoted(_subject(record), outcome, message, warning=True))
 

@@ -3,7 +3,7 @@
 Pods and Nodes are heard of event by event, because the moment at which a change arrives bounds what a kubelet says.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -16,6 +16,7 @@ from tgp.core.budgets.account import USED, BudgetAccount, fresh, take_up, width_
 from tgp.core.budgets.archive import KeptAccount, inherited
 from tgp.core.budgets.assess import Limits, limits_of
 from tgp.core.budgets.packing import NotAnAccount, unpack
+from tgp.core.budgets.pause import PAUSED_AT
 from tgp.core.budgets.spans import (
     Sighting,
     counts,
@@ -32,13 +33,16 @@ from tgp.core.model.labels import LabelRequirement, Selector, selector
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
+from tgp.core.model.workload import Job
 from tgp.ports.clock import Clock
 
+STOPPING = ("Evict", "Pause")  # actions that stop pods
 EMPTY_BELIEVED_AFTER = 3600.0  # seconds for which no list has shown any pod
 
 
 @dataclass(slots=True, eq=False)
 class BudgetMemory:
+    key: ObjectKey
     uid: str
     generation: int
     spec: GPUWorkloadBudgetSpec
@@ -64,8 +68,20 @@ class BudgetMemory:
     def tracked(self) -> int:
         return len(self.account.open) + len(self.finished)
 
+    @property
+    def stops_pods(self) -> bool:
+        return self.spec.enforcement.action in STOPPING and not self.archived
+
+    @property
+    def closed(self) -> bool:
+        """It is used up, and that is written."""
+        return self.told.exceeded_at is not None
+
+    def selects(self, labels: Mapping[str, str]) -> bool:
+        return self.selector.selects(labels)
+
     def belongs(self, pod: Pod) -> bool:
-        return self.selector.selects(pod.labels)
+        return self.selects(pod.labels)
 
 
 class BudgetTracker:
@@ -96,6 +112,10 @@ class BudgetTracker:
     def memories(self) -> Iterator[tuple[ObjectKey, BudgetMemory]]:
         for budgets in self._budgets.values():
             yield from budgets.items()
+
+    def over(self, namespace: str) -> list[BudgetMemory]:
+        """Of the budgets that pods of this namespace may belong to."""
+        return list(self._budgets.get(namespace, {}).values())
 
     def forget(self, key: ObjectKey) -> None:
         self._budgets.get(key.namespace, {}).pop(key, None)
@@ -160,6 +180,7 @@ class BudgetTracker:
         if account.version > self._pods.version:
             account.version = 0  # of another history
         memory = BudgetMemory(
+            record.key,
             record.uid_text,
             record.generation,
             spec,
@@ -228,7 +249,15 @@ class BudgetTracker:
         if not budgets:
             return ()
         now = self._clock.now()
-        return [key for key, memory in budgets.items() if self._note(memory, old, new, now)]
+        remarked = (
+            old is not None and new is not None and (PAUSED_AT in old.annotations) != (PAUSED_AT in new.annotations)
+        )
+        return [key for key, memory in budgets.items() if self._note(memory, old, new, now) or remarked]
+
+    def of_job(self, old: Job | None, new: Job | None) -> Iterable[ObjectKey]:
+        """The budgets that show how many pods are paused."""
+        marked = [each for each in (old, new) if each is not None and PAUSED_AT in each.annotations]
+        return list(self._budgets.get(marked[0].key.namespace, ())) if marked else ()
 
     def _note(self, memory: BudgetMemory, old: Pod | None, new: Pod | None, now: datetime) -> bool:
         if new is None:
@@ -337,10 +366,18 @@ def _told(budget: GPUWorkloadBudget, account: BudgetAccount) -> Told:
     """What the status says, in the account's own units: equal use is no reason to write."""
     status = budget.status
     if status.as_of is None:
-        return Told(exceeded_at=status.exceeded_at, alerted=status.alerted)
+        return Told(exceeded_at=status.exceeded_at, alerted=status.alerted, paused=status.paused_pods)
     at = seconds(status.as_of)
     degraded = next((each.reason for each in status.conditions if each.type == DEGRADED and each.status == "True"), "")
-    return Told(at, account.used(USED, at), status.exceeded_at, status.alerted, status.observed_generation, degraded)
+    return Told(
+        at,
+        account.used(USED, at),
+        status.exceeded_at,
+        status.alerted,
+        status.observed_generation,
+        degraded,
+        status.paused_pods,
+    )
 
 
 def _selector(spec: GPUWorkloadBudgetSpec) -> Selector:
