@@ -43,7 +43,7 @@ from tgp.core.reports import doctor
 from tgp.core.requests import cooldown, drain, lifecycle, outage, provider_reports, purchase
 from tgp.interfaces.cli import down, offers_view, rent, status
 from tgp.sim import scaled
-from tgp.sim.checkers import joining, leader_terms, money
+from tgp.sim.checkers import holds, joining, leader_terms, money
 from tgp.sim.checkers import moves as move_checkers
 from tools.live import termination, walk
 
@@ -221,6 +221,7 @@ FIGURES = (
     Figure(SAFETY, "except within the {} for which", of_seconds(launch.LOOK_GOOD_FOR)),
     Figure(SAFETY, "a token is gone {} after its Node joined", of_seconds(joining.AFTER_JOINING)),
     Figure(SAFETY, "{} after its attempt is over", of_seconds(joining.AFTER_THE_END)),
+    Figure(SAFETY, "no finalizer of a budget stays for more than {}", of_seconds(holds.OUTLIVES)),
     Figure(SAFETY, "the taint of a move that is over is gone within {}", of_seconds(move_checkers.DEAD_FOR)),
     Figure(SAFETY, "stays in the mesh for more than {}", of_seconds(joining.OUT_OF_THE_MESH)),
     Figure(ACCOUNTING, "is believed if it is at most {} older", of_seconds(spans.STATUS_DELAY)),

@@ -138,6 +138,7 @@ class Stores:
         self.accounts = EventChannel("accounts")  # that were read, written or forgotten
         self.in_mesh = EventChannel("in-mesh")  # requests of whose machine something new was seen in its mesh
         self.plans = EventChannel("plans")  # pools of which a plan says something new
+        self.counted = EventChannel("counted")  # namespaces of budgets whose account was written or kept
         self.sweeps = EventChannel("sweeps")  # what is done again and again, without an object of its own
 
     def channels(self) -> tuple[LocalCache[Any], ...]:
@@ -149,6 +150,7 @@ class Stores:
             self.accounts,
             self.in_mesh,
             self.plans,
+            self.counted,
             self.sweeps,
         )
 

@@ -19,12 +19,14 @@ from tests.sim.test_budgets import (
 from tgp.adapters.kube.store import Store
 from tgp.api.resource import GPU_WORKLOAD_BUDGET, POD, POD_DISRUPTION_BUDGET
 from tgp.sim.checkers.budgets import BudgetWatch
+from tgp.sim.checkers.holds import HoldsWatch
 from tgp.sim.world import World
 
 
 def counted(seed: str, **budget: Any) -> World:
     world = World(seed)
     BudgetWatch(world, late=30)
+    HoldsWatch(world)
     begin(world)
     a_budget(world, **{"hours": 1000, **budget})
     return world
@@ -213,6 +215,33 @@ def paused_in_turn(seed: str) -> None:
         assert not any(suspended(world, name) for name in names), "a paused Job never went on"
 
 
+def held_and_turned_off(seed: str) -> None:
+    """Pods are held until they are counted and a Job is paused; then the budget asks for neither."""
+    with counted(seed, hours="0.2", action="Pause", gracePeriodSeconds=0) as world:
+        edit(world, accounting="Exact")
+        a_job(world, "paused")
+        a_team_pod(world, "runs")
+        world.run(minutes=10)
+        edit(world, accounting="Observed", enforcement={"action": "AlertOnly"})
+        world.run(minutes=5)
+        assert not suspended(world, "paused"), "B1: a Job stays paused by a budget that pauses nothing"
+
+
+def counted_before_it_goes(seed: str) -> None:
+    """A pod that is held ends and is deleted; the operator dies before that is written."""
+    with counted(seed) as world:
+        edit(world, accounting="Exact")
+        a_team_pod(world, "one", run_for="5m")
+        while not pods(world) or pods(world)[0].get("status", {}).get("phase") != "Succeeded":
+            world.run(seconds=0.1)
+        world.api.local_api.delete(POD, "default", "one")
+        world.run(seconds=0.5)
+        world.processes["operator-0"].crash(restart_after=60)
+        world.run(minutes=3)
+        assert pods(world) == [], "B1: a pod that was counted stays"
+        assert "uncertaintyGpuHours" not in status(world), "a pod went before it was counted"
+
+
 BUDGETS: tuple[Callable[[str], None], ...] = (
     pods_deleted_after_their_end,
     pod_that_starts_while_the_operator_is_away,
@@ -228,4 +257,6 @@ BUDGETS: tuple[Callable[[str], None], ...] = (
     leaves_the_window,
     deleted_and_created_again,
     paused_in_turn,
+    held_and_turned_off,
+    counted_before_it_goes,
 )

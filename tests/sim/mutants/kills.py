@@ -77,6 +77,8 @@ KILLS: dict[str, Kill] = {
     "orders-again-at-once": Kill("lost-answer", "I6", "2"),
     "orders-for-another-epoch": Kill("crash-while-it-is-ordered", "I6"),
     "orders-for-the-deleted": Kill("deleted-before-the-order", "I28"),
+    "paused-by-a-budget-that-pauses-nothing": Kill("held-and-turned-off", "B1"),
+    "pod-freed-before-it-is-counted": Kill("counted-before-it-goes", "a pod went before it was counted"),
     "pods-not-listed-again": Kill("pod-unheard", "a machine in use was terminated"),
     "pool-outside-the-ledger": Kill("at-once-for-a-pool", "I3"),
     "presumed-lost-forgotten": Kill("denied-alone", "I3"),

@@ -45,6 +45,7 @@ def build(deps: Deps, stores: Stores, budgets: Budgets) -> list[Controller]:
         clock=deps.clock,
         silent_for=lambda: deps.caches.silent_for(stores.pods),
         list_pods=lambda: deps.caches.list_again(stores.pods),
+        counted=stores.counted,
     )
     holds = HoldsReconciler(
         stores.budgets,
@@ -75,6 +76,7 @@ def build(deps: Deps, stores: Stores, budgets: Budgets) -> list[Controller]:
             holds,
             sources=(
                 WatchSource(stores.budgets, holds.of_budget),
+                WatchSource(stores.counted.store),
                 WatchSource(stores.pods, holds.of_pod),
                 WatchSource(stores.jobs, holds.of_job),
             ),

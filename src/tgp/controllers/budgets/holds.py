@@ -4,8 +4,10 @@ One reconcile for a whole namespace, because a thing that two budgets hold goes 
 the objects alone, so a new process takes off what an earlier one has left.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
+from typing import Any
 
 from tgp.adapters.kube.store import Store
 from tgp.api.budget import GPUWorkloadBudget
@@ -14,18 +16,19 @@ from tgp.controllers.budgets.indexes import BUDGET_PODS, PAUSED_JOBS, marked, un
 from tgp.controllers.budgets.tracker import BudgetMemory, BudgetTracker
 from tgp.core.budgets.pause import PAUSED_AT, PAUSED_BY, held_back, manager_of, resume_change
 from tgp.core.budgets.resume import HeldBack, OnTheWay, resume
-from tgp.core.budgets.spans import seconds
+from tgp.core.budgets.spans import seconds, short_uid
 from tgp.core.model.facts import FactSubject, PodEnforced
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
-from tgp.core.model.pod import Pod
+from tgp.core.model.pod import COUNTED, Pod
 from tgp.core.model.record import uid_text
 from tgp.core.model.workload import Job
 from tgp.ports.clock import Clock
-from tgp.ports.cluster import Cluster, NotFound
+from tgp.ports.cluster import Cluster, Conflict, NotFound
 from tgp.ports.journal import Journal
 
 LOOK_AGAIN = timedelta(seconds=15)  # hours come back second by second
+AT_ONCE = timedelta(milliseconds=200)  # another client has just changed it
 STARTS_WITHIN = timedelta(seconds=60)  # a Job that went on has its pods by then, or none is coming
 
 
@@ -59,12 +62,18 @@ class HoldsReconciler:
         self._forget(now)
         jobs = [job for job in self._jobs.by_index(PAUSED_JOBS, namespace) if not self._is_stale(job)]
         pods = self._pods.by_index(BUDGET_PODS, marked(namespace))
-        if not jobs and not pods:
+        uncounted = self._uncounted(namespace)
+        if not jobs and not pods and not uncounted:
             return None
         if not self._all_counted(namespace):
             return now + LOOK_AGAIN
+        late = False
+        for pod in uncounted:
+            late = not await self._change_pod(pod, finalizers((*pod.finalizers, COUNTED))) or late
         for pod in pods:
-            await self._look_at_pod(pod)
+            late = not await self._look_at_pod(pod) or late
+        if late:
+            return now + AT_ONCE
         going = self._going(namespace, jobs, seconds(now))
         for job in jobs:
             await self._look_at_job(job, going=uid_text(job.uid) in going, now=now)
@@ -155,18 +164,45 @@ class HoldsReconciler:
 
     # -- pods ----------------------------------------------------------------------------------------------------------
 
-    async def _look_at_pod(self, pod: Pod) -> None:
-        """It was annotated because it could not be paused."""
-        if PAUSED_AT not in pod.annotations or pod.finished or pod.deleting:
-            return
+    async def _look_at_pod(self, pod: Pod) -> bool:
+        """Take off what has no reason any more; whether that succeeded."""
+        if COUNTED in pod.finalizers and self._is_counted(pod):
+            return await self._change_pod(pod, finalizers(each for each in pod.finalizers if each != COUNTED))
+        if PAUSED_AT not in pod.annotations or pod.over or pod.deleting:
+            return True
         if self._still_held(pod.annotations.get(PAUSED_BY, "")):
-            return
-        change = resume_change(pod.annotations, resume=False)
+            return True
+        return await self._change_pod(pod, resume_change(pod.annotations, resume=False))
+
+    async def _change_pod(self, pod: Pod, change: Mapping[str, Any]) -> bool:
+        """False: its kubelet has changed it meanwhile."""
         version = str(pod.resource_version)
-        try:
-            await self._cluster.patch(POD, pod.key, change, resource_version=version, uid=uid_text(pod.uid))
-        except NotFound:
-            return
+        with suppress(NotFound):
+            try:
+                await self._cluster.patch(POD, pod.key, change, resource_version=version, uid=uid_text(pod.uid))
+            except Conflict:
+                return False
+        return True
+
+    def _uncounted(self, namespace: str) -> list[Pod]:
+        """Pods of budgets that count exactly, without the finalizer."""
+        found: dict[ObjectKey, Pod] = {}
+        for memory in self._tracker.over(namespace):
+            if memory.holds_pods:
+                unplaced_ = self._pods.by_index(BUDGET_PODS, unplaced(namespace))
+                for pod in (*memory.pods.values(), *unplaced_):
+                    asks = memory.belongs(pod) and pod.requests.milli(memory.resource) > 0
+                    if asks and COUNTED not in pod.finalizers and not pod.finished and not pod.deleting:
+                        found[pod.key] = pod
+        return [found[key] for key in sorted(found)]
+
+    def _is_counted(self, pod: Pod) -> bool:
+        """No budget needs it any more: each that counts exactly has closed its span, and written that."""
+        uid = short_uid(pod)
+        exact = [each for each in self._tracker.over(pod.key.namespace) if each.holds_pods and each.belongs(pod)]
+        return not exact or (
+            pod.over and all(uid not in memory.account.open and uid not in memory.unwritten for memory in exact)
+        )
 
     def _still_held(self, budget: str) -> bool:
         """Whether the budget that has annotated it still says so."""
@@ -176,7 +212,14 @@ class HoldsReconciler:
     # -- what wakes it -------------------------------------------------------------------------------------------------
 
     def of_pod(self, old: Pod | None, new: Pod | None) -> Iterable[ObjectKey]:
-        return [_namespace(each) for each in (new or old,) if each is not None and PAUSED_AT in each.annotations]
+        if new is None or (new.finished and COUNTED not in new.finalizers):
+            return ()
+        held = COUNTED in new.finalizers
+        marked_ = PAUSED_AT in new.annotations or (held and (old is None or new.over or old.labels != new.labels))
+        wanted = not held and any(
+            each.holds_pods and each.belongs(new) for each in self._tracker.over(new.key.namespace)
+        )
+        return (_namespace(new),) if marked_ or wanted else ()
 
     def of_job(self, old: Job | None, new: Job | None) -> Iterable[ObjectKey]:
         return [_namespace(each) for each in (new or old,) if each is not None and PAUSED_AT in each.annotations]
@@ -185,6 +228,10 @@ class HoldsReconciler:
         self, old: KubeObject[GPUWorkloadBudget] | None, new: KubeObject[GPUWorkloadBudget] | None
     ) -> Iterable[ObjectKey]:
         return [_namespace(each) for each in (new or old,) if each is not None]
+
+
+def finalizers(names: Iterable[str]) -> dict[str, Any]:
+    return {"metadata": {"finalizers": list(names)}}
 
 
 def _namespace(thing: Pod | Job | KubeObject[GPUWorkloadBudget]) -> ObjectKey:

@@ -1,7 +1,7 @@
 """What budgets look for by namespace: pods and Jobs with a mark of ours, and pods that will start."""
 
 from tgp.core.budgets.pause import PAUSED_AT
-from tgp.core.model.pod import Pod
+from tgp.core.model.pod import COUNTED, Pod
 from tgp.core.model.workload import Job
 
 BUDGET_PODS = "budgets"
@@ -17,7 +17,8 @@ def unplaced(namespace: str) -> str:
 
 
 def by_budget_mark(pod: Pod) -> tuple[str, ...]:
-    found = (marked(pod.key.namespace),) if PAUSED_AT in pod.annotations else ()
+    ours = PAUSED_AT in pod.annotations or COUNTED in pod.finalizers
+    found = (marked(pod.key.namespace),) if ours else ()
     return found if pod.node or pod.gates else (*found, unplaced(pod.key.namespace))
 
 

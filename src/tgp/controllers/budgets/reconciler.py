@@ -5,6 +5,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
+from tgp.adapters.kube.event_channel import EventChannel
 from tgp.api.budget import GPUWorkloadBudget
 from tgp.api.resource import GPU_WORKLOAD_BUDGET, POD
 from tgp.api.values import rfc3339
@@ -63,6 +64,7 @@ class BudgetReconciler:
         clock: Clock,
         silent_for: Callable[[], float],
         list_pods: Callable[[], Awaitable[None]],
+        counted: EventChannel,
     ) -> None:
         self._budgets = budgets
         self._tracker = tracker
@@ -74,6 +76,7 @@ class BudgetReconciler:
         self._clock = clock
         self._silent_for = silent_for
         self._list_pods = list_pods
+        self._counted = counted
 
     async def reconcile(self, key: ObjectKey) -> datetime | None:
         record = self._budgets.get(key)
@@ -139,6 +142,7 @@ class BudgetReconciler:
         account = kept(memory.account, memory.resource, seconds(now), told.exceeded_at, told.alerted)
         await self._archive.keep(key, memory.uid, account, now)
         memory.archived = True
+        self._counted.send(key.namespace)
 
     async def _finalize(self, record: KubeObject[GPUWorkloadBudget], finalizers: tuple[str, ...]) -> None:
         change = {"metadata": {"finalizers": list(finalizers)}}
@@ -188,6 +192,7 @@ class BudgetReconciler:
     ) -> None:
         """One conditional write of everything. Until it succeeds the spans stay to be written."""
         waiting, memory.account.version = memory.changed_at, self._tracker.version
+        closed = set(memory.unwritten)
         account = pack(memory.account)
         said = {
             **parts(memory.spec, seen, saying, account),
@@ -200,6 +205,8 @@ class BudgetReconciler:
         memory.told, memory.written = saying, account
         if memory.changed_at == waiting:
             memory.changed_at = None
+        memory.unwritten -= closed
+        self._counted.send(memory.key.namespace)
         for name in new:
             self._journal.note(AlertRaised(_subject(record), name, alert_text(name, memory.spec, seen)))
         if memory.kept is not None:

@@ -58,6 +58,7 @@ class BudgetMemory:
     finished: set[bytes] = field(default_factory=set)  # those that count no longer, and are still there
     changed_at: datetime | None = None  # since when spans wait to be written
     missing: dict[bytes, Sighting] = field(default_factory=dict)  # a list did not show them: closed if pods are shown
+    unwritten: set[bytes] = field(default_factory=set)  # closed since the last write of the account
     blocked: dict[bytes, datetime] = field(default_factory=dict)  # evictions to be asked for again then
 
     @property
@@ -71,6 +72,11 @@ class BudgetMemory:
     @property
     def stops_pods(self) -> bool:
         return self.spec.enforcement.action in STOPPING and not self.archived
+
+    @property
+    def holds_pods(self) -> bool:
+        """Pods stay until their span is written."""
+        return self.spec.accounting == "Exact" and not self.archived
 
     @property
     def closed(self) -> bool:
@@ -210,7 +216,8 @@ class BudgetTracker:
             seen={uid: pod.resource_version for uid, pod in pods.items()},
         )
         memory.pods = {uid: pod for uid, pod in pods.items() if uid in account.open}
-        memory.finished = {uid for uid, pod in pods.items() if pod.finished}
+        memory.finished = {uid for uid, pod in pods.items() if pod.over}
+        memory.unwritten = set(memory.finished) if changed else set()
         memory.changed_at = now if changed or lost or before is not None or not status.account else None
         return memory
 
@@ -265,7 +272,7 @@ class BudgetTracker:
             return self._gone(memory, old, now)
         if not counts(new, memory.resource):
             return False
-        if old is not None and old.finished and short_uid(new) not in memory.account.open:
+        if old is not None and old.over and short_uid(new) not in memory.account.open:
             return False
         # A pod that was there, and did not count, came by an edit of its labels.
         edited = old is not None and counts(old, memory.resource) and not memory.belongs(old)
@@ -287,6 +294,8 @@ class BudgetTracker:
         else:
             memory.pods.pop(uid, None)
             memory.finished.add(uid)
+            if changed:
+                memory.unwritten.add(uid)
         if changed:
             memory.changed_at = memory.changed_at or now
         return changed
@@ -358,6 +367,7 @@ class BudgetTracker:
         memory.account.see(sight_gone(pod, memory.resource, seconds(now), silent_since(old)), seconds(now))
         memory.pods.pop(uid, None)
         memory.finished.add(uid)
+        memory.unwritten.add(uid)
         memory.changed_at = memory.changed_at or now
         return True
 
