@@ -247,7 +247,11 @@ def _runs(names: list[str]) -> list[str]:
         ("yes", "patch gpunodepools.tgp.io --subresource=status -n default"),
         ("yes", "create gpurequests.tgp.io -n default"),
         ("yes", "patch pods --subresource=status -n default"),  # nominatedNodeName
-        ("no", "patch pods -n default"),
+        ("yes", "patch pods -n default"),  # the annotations of budgets
+        ("no", "update pods -n default"),
+        ("yes", "patch jobs.batch -n default"),  # suspended by a budget
+        ("no", "create jobs.batch -n default"),
+        ("no", "delete jobs.batch -n default"),
         ("yes", "watch persistentvolumeclaims -n default"),
         ("yes", "list persistentvolumes"),
         ("yes", "watch storageclasses.storage.k8s.io"),

@@ -30,7 +30,7 @@ from tgp.controllers.disruption.reconciler import BELIEVED_AFTER
 from tgp.controllers.instances import accounts, consistency, leftover_nodes, orphan_collector
 from tgp.controllers.market import reconciler as market
 from tgp.controllers.requests import launch, observe
-from tgp.core.budgets import account, spans
+from tgp.core.budgets import account, resume, spans, victims
 from tgp.core.classes import default_class, market_status
 from tgp.core.disruption import candidates, causes, exchange, illness, moves, restart_cost
 from tgp.core.inventory import orphan_evidence, orphans
@@ -43,7 +43,7 @@ from tgp.core.reports import doctor
 from tgp.core.requests import cooldown, drain, lifecycle, outage, provider_reports, purchase
 from tgp.interfaces.cli import down, node, offers_view, rent, status
 from tgp.sim import scaled
-from tgp.sim.checkers import joining, leader_terms, money
+from tgp.sim.checkers import holds, joining, leader_terms, money
 from tgp.sim.checkers import moves as move_checkers
 from tools.live import termination, walk
 
@@ -56,6 +56,7 @@ RENT, REQUESTS, SAFETY, WEBHOOK, WORLD = (
     f"docs/{name}.md" for name in ("rent", "requests", "safety", "webhook", "world")
 )
 PLANNER, DISRUPTION, ACCOUNTING = "docs/planner.md", "docs/disruption.md", "docs/accounting.md"
+BUDGETS = "docs/budgets.md"
 # Made from the code, bound by tests of their own, or without figures of the code.
 OTHER_PAGES = frozenset({FIELDS, "docs/providers.md", "docs/new-provider.md", "docs/talos-judge.md", "docs/values.md"})
 # From there on a page reports what was measured.
@@ -220,6 +221,7 @@ FIGURES = (
     Figure(SAFETY, "except within the {} for which", of_seconds(launch.LOOK_GOOD_FOR)),
     Figure(SAFETY, "a token is gone {} after its Node joined", of_seconds(joining.AFTER_JOINING)),
     Figure(SAFETY, "{} after its attempt is over", of_seconds(joining.AFTER_THE_END)),
+    Figure(SAFETY, "no finalizer of a budget stays for more than {}", of_seconds(holds.OUTLIVES)),
     Figure(SAFETY, "the taint of a move that is over is gone within {}", of_seconds(move_checkers.DEAD_FOR)),
     Figure(SAFETY, "stays in the mesh for more than {}", of_seconds(joining.OUT_OF_THE_MESH)),
     Figure(ACCOUNTING, "is believed if it is at most {} older", of_seconds(spans.STATUS_DELAY)),
@@ -228,6 +230,8 @@ FIGURES = (
     Figure(ACCOUNTING, "if that is later than {} before", of_seconds(account.COUNTED_BEFORE)),
     Figure(ACCOUNTING, "| history | {} by the hour", of_seconds(account.HOURS_KEPT * account.HOUR)),
     Figure(WEBHOOK, "after twice its `bootTimeout` and {}", node.SPARE),
+    Figure(BUDGETS, "1/24 of the window (at least {}), the next in order", of_seconds(victims.AT_LEAST)),
+    Figure(BUDGETS, "1/48 of the window (at least {})", of_seconds(resume.AT_LEAST)),
     Figure(WEBHOOK, "| `bootTimeout` | `{}`", USUAL_BOOT),
     Figure(WEBHOOK, "`minOnTime` | `{}`", default_of(PowerMachine, "min_on_time")),
     Figure(WEBHOOK, "`minOffTime` | `{}`", default_of(PowerMachine, "min_off_time")),

@@ -6,9 +6,11 @@ import pytest
 
 from tests.amounts import amount
 from tests.sim.an_operator import furnish, operator_main
+from tests.sim.test_budget_pauses import a_job, edit, suspended
 from tests.sim.test_budgets import a_budget, a_team_pod, begin, consumed, pods, status
 from tgp.api.resource import GPU_WORKLOAD_BUDGET, NODE, POD
 from tgp.sim.checkers.budgets import BudgetWatch
+from tgp.sim.checkers.holds import HoldsWatch
 from tgp.sim.cluster.machines import Hardware
 from tgp.sim.faults import swarm
 from tgp.sim.plans import Act, every_plan
@@ -73,6 +75,7 @@ def test_a_day_with_kills_and_hand_overs_is_counted_once_and_never_less(seed):
 def test_with_any_faults_use_is_never_below_the_truth_and_enforced_once(seed):
     with World(f"faulty-budgets-{seed}", faults=swarm(f"faulty-budgets-{seed}")) as world:
         watch = BudgetWatch(world, late=240)
+        HoldsWatch(world, late=240)
         furnish(world)
         for number in range(2):
             world.cluster.power_on(Hardware(f"node-{number}", cpu="64", memory="256Gi"))
@@ -82,6 +85,29 @@ def test_with_any_faults_use_is_never_below_the_truth_and_enforced_once(seed):
         world.calm()
         world.run(minutes=20)
         assert watch.looks > 10
+
+
+@pytest.mark.parametrize("seed", range(amount(1, 20)))
+def test_with_any_faults_pauses_and_finalizers_go_with_their_reason(seed):
+    with World(f"held-budgets-{seed}", faults=swarm(f"held-budgets-{seed}")) as world:
+        watch = BudgetWatch(world, late=240)
+        holds = HoldsWatch(world, late=240)
+        furnish(world)
+        for number in range(2):
+            world.cluster.power_on(Hardware(f"node-{number}", cpu="64", memory="256Gi"))
+            world.process(f"operator-{number}", operator_main(shipped=True))
+        a_budget(world, hours=3, window=4, action="Pause", gracePeriodSeconds=60)
+        edit(world, accounting="Exact")
+        luck = world.luck("history")
+        for number in range(STEPS // 6):
+            a_job(world, f"job-{number}", parallelism=luck.choice((1, 2)), run_for=luck.choice(("", "30m", "2h")))
+            live(world, luck, 4, wipes=False)
+            edit(world, enforcement={"action": luck.choice(("Pause", "AlertOnly", "Evict"))})
+            edit(world, accounting=luck.choice(("Exact", "Observed")))
+        world.calm()
+        world.run(minutes=20)
+        assert watch.looks > 10
+        assert holds.marks > 0
 
 
 def short_history(world: World) -> None:
@@ -112,3 +138,43 @@ def test_a_crash_at_any_write_changes_neither_use_nor_enforcement():
             world.run(minutes=2)
             assert pods(world) == [] or status(world)["gpusInUse"] == "0", str(plan)
             assert consumed(world) == pytest.approx(truth, abs=60), str(plan)
+
+
+def held_history(world: World) -> None:
+    """A pod that is held ends, another is evicted, and a Job is suspended and goes on."""
+    begin(world)
+    a_budget(world, hours="0.05", window=1, action="Pause", gracePeriodSeconds=20)
+    edit(world, accounting="Exact")
+    a_job(world, "train")
+    a_team_pod(world, "short", run_for="1m")
+    world.run(minutes=4)
+    edit(world, enforcement={"action": "Evict"})
+    a_team_pod(world, "late")
+    world.run(minutes=2)
+    edit(world, quota={"gpuHours": "100"})
+    world.run(minutes=2)
+
+
+def test_a_crash_at_any_write_leaves_nothing_held_or_paused():
+    """Enumerated: before and after each write of the account, finalizer, suspension, eviction and resumption."""
+    with World("held") as world:
+        held_history(world)
+        effects = list(world.effects)
+    ours = ("gpuworkloadbudgets", "/jobs/", "/pods/")
+    plans = [
+        *every_plan(
+            effects,
+            lambda effect: any(part in effect.path for part in ours),
+            (Act.CRASH_BEFORE, Act.CRASH_AFTER, Act.LOST_ANSWER),
+        )
+    ]
+    assert len(plans) >= 40
+    for plan in plans[:: amount(10, 1)]:
+        with World("held", plan=plan) as world:
+            BudgetWatch(world, late=60)
+            HoldsWatch(world)
+            held_history(world)
+            world.run(minutes=3)
+            assert not suspended(world, "train"), str(plan)
+            gone = [pod["metadata"]["name"] for pod in pods(world) if "deletionTimestamp" in pod["metadata"]]
+            assert gone == [], str(plan)

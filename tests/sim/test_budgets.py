@@ -326,11 +326,6 @@ def test_a_legacy_budget_shows_what_its_mirror_counts(world):
     assert pods(world) == []
 
 
-def test_an_action_that_is_not_there_yet_is_said(world):
-    a_budget(world, action="Pause")
-    assert condition(world, "Degraded") == ("True", "PauseUnavailable")
-
-
 def test_a_silent_node_makes_its_pods_use_unsure_and_its_end_ends_them(world):
     a_budget(world)
     a_team_pod(world, "one")

@@ -11,6 +11,9 @@ from ruamel.yaml import YAML
 from tests.sim.an_operator import NAMESPACE_NAME, a_class, a_pool, a_secret, create, furnish, ready, settle, writes
 from tests.sim.joining.a_tailnet import a_tailnet_class, joining
 from tests.sim.lifecycle.a_world import give_keys, sim_env
+from tests.sim.test_budget_pauses import a_job, suspended
+from tests.sim.test_budgets import a_budget, a_team_pod
+from tests.sim.test_budgets import begin as begin_budgets
 from tests.sim.test_leadership_status import Replica
 from tests.sim.test_pools import two_machines
 from tests.sim.test_seed_environment import begin as own_machines
@@ -101,7 +104,7 @@ def test_it_asks_for_every_right_it_was_given_and_for_no_other():
 
         assert replica.ended
         assert writes(world)
-    asked |= _asked_to_join() | _asked_to_nominate() | _asked_for_own_machines()
+    asked |= _asked_to_join() | _asked_to_nominate() | _asked_for_own_machines() | _asked_to_pause()
     lists = {("list", group, resource) for verb, group, resource in asked if verb == "watch"}  # where none can stream
     implied = {APPROVE for right in asked if right[2] == "certificatesigningrequests/approval"}  # asked by the server
     assert asked - {NO_RIGHT} | lists | implied == _granted()
@@ -149,6 +152,20 @@ def _asked_for_own_machines() -> set[tuple[str, str, str]]:
     with sim_env("rights of own machines", "webhook") as env:
         _overhear(env.world, asked)
         own_machines(env, 0)
+    return asked
+
+
+def _asked_to_pause() -> set[tuple[str, str, str]]:
+    """What it takes besides to pause a Job and a pod beyond a budget."""
+    asked: set[tuple[str, str, str]] = set()
+    with World("rights to pause") as world:
+        begin_budgets(world)
+        _overhear(world, asked)
+        a_budget(world, hours="0.1", action="Pause", gracePeriodSeconds=0)
+        a_team_pod(world, "bare")
+        a_job(world, "train")
+        world.run(minutes=10)
+        assert suspended(world, "train")
     return asked
 
 

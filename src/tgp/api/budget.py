@@ -41,8 +41,8 @@ WINDOW_HOURS = Field(
 )
 ACTION = Field(
     doc=(
-        "Evict: pods are evicted (PodDisruptionBudgets are respected). Pause: pods are annotated tgp.io/paused-at for "
-        "other controllers to act on. AlertOnly: an Event and a condition."
+        "Evict: pods are evicted (PodDisruptionBudgets are respected). Pause: Jobs are suspended, and resumed when "
+        "hours are left; other pods are only annotated tgp.io/paused-at. AlertOnly: an Event and a condition."
     ),
     enum=("Evict", "Pause", "AlertOnly"),
 )
@@ -167,7 +167,9 @@ class GPUWorkloadBudgetStatus(ApiStruct, frozen=True, kw_only=True):
     last_enforcement_at: Annotated[
         datetime | None, Field(doc="When a pod was last evicted or paused.", format="date-time")
     ] = None
-    paused_pods: Annotated[int, Field(doc="Pods with the annotation tgp.io/paused-at.", minimum=0)] = 0
+    paused_pods: Annotated[
+        int, Field(doc="Pods that this budget paused: stopped with their Job, or annotated.", minimum=0)
+    ] = 0
     alerted: Annotated[
         tuple[Annotated[str, Field(max_length=8)], ...],
         Field(doc="Alerts that were raised and hold.", max_items=16, list_type="set"),

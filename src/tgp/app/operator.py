@@ -23,6 +23,7 @@ from tgp.adapters.kube.records.kinds import (
     claims,
     daemon_sets,
     disruption_budgets,
+    jobs,
     namespaces,
     nodes,
     pods,
@@ -198,6 +199,7 @@ class Operator:
         if self._environment.boot is None:
             yield self._reflector(signing_requests(), stores.signing_requests)
         yield self._reflector(typed(GPU_WORKLOAD_BUDGET, GPUWorkloadBudget), stores.budgets)
+        yield self._reflector(jobs(), stores.jobs)
         yield self._reflector(typed(LEGACY_BUDGET, LegacyBudget), stores.legacy_budgets, optional=True)
 
     def _reflector(self, projection: Projection[Any], store: Store[Any], *, optional: bool = False) -> Reflector[Any]:

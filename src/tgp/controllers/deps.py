@@ -22,6 +22,7 @@ from tgp.api.resource import (
     GPU_NODE_POOL,
     GPU_REQUEST,
     GPU_WORKLOAD_BUDGET,
+    JOB,
     LEGACY_BUDGET,
     NAMESPACE,
     NODE,
@@ -32,6 +33,7 @@ from tgp.api.resource import (
     STORAGE_CLASS,
     Resource,
 )
+from tgp.controllers.budgets.indexes import BUDGET_PODS, PAUSED_JOBS, by_budget_mark, by_pause
 from tgp.controllers.classes.implicit_class import AllClasses
 from tgp.controllers.market.reconciler import MarketState
 from tgp.controllers.pools.indexes import BY_CLASS, WAITING_PODS, by_class, by_waiting
@@ -46,7 +48,7 @@ from tgp.core.model.record import uid_text
 from tgp.core.model.secret import Secret
 from tgp.core.model.signing import SigningRequest
 from tgp.core.model.storage import Claim, StorageClass, Volume
-from tgp.core.model.workload import DaemonSet, Namespace, PodDisruptionBudget
+from tgp.core.model.workload import DaemonSet, Job, Namespace, PodDisruptionBudget
 from tgp.core.power.node_groups import NodeGroup
 from tgp.ports.clock import Clock
 from tgp.ports.clouds import Clouds
@@ -112,8 +114,11 @@ class Stores:
         )
         self.requests: Store[KubeObject[GPURequest]] = Store(GPU_REQUEST, INDEXES)
         self.nodes: Store[Node] = Store(NODE)
-        self.pods: Store[Pod] = Store(POD, {PODS_BY_NODE: by_node_name, WAITING_PODS: by_waiting})
+        self.pods: Store[Pod] = Store(
+            POD, {PODS_BY_NODE: by_node_name, WAITING_PODS: by_waiting, BUDGET_PODS: by_budget_mark}
+        )
         self.daemon_sets: Store[DaemonSet] = Store(DAEMON_SET)
+        self.jobs: Store[Job] = Store(JOB, {PAUSED_JOBS: by_pause})
         self.disruption_budgets: Store[PodDisruptionBudget] = Store(POD_DISRUPTION_BUDGET)
         self.claims: Store[Claim] = Store(PERSISTENT_VOLUME_CLAIM)
         self.volumes: Store[Volume] = Store(PERSISTENT_VOLUME)
@@ -135,6 +140,7 @@ class Stores:
         self.in_mesh = EventChannel("in-mesh")  # requests of whose machine something new was seen in its mesh
         self.plans = EventChannel("plans")  # pools of which a plan says something new
         self.kinds = EventChannel("kinds")  # whether the CRDs are new enough was found to be otherwise
+        self.counted = EventChannel("counted")  # namespaces of budgets whose account was written or kept
         self.sweeps = EventChannel("sweeps")  # what is done again and again, without an object of its own
 
     def channels(self) -> tuple[LocalCache[Any], ...]:
@@ -147,6 +153,7 @@ class Stores:
             self.in_mesh,
             self.plans,
             self.kinds,
+            self.counted,
             self.sweeps,
         )
 

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 import pytest
 
 from tgp.core.budgets.spans import (
@@ -16,7 +17,7 @@ from tgp.core.budgets.spans import (
 )
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
-from tgp.core.model.pod import FAILED, RUNNING, SUCCEEDED, Pod
+from tgp.core.model.pod import COUNTED, FAILED, RUNNING, SUCCEEDED, Pod
 from tgp.core.model.resources import Resources
 
 GPU = "nvidia.com/gpu"
@@ -132,3 +133,10 @@ def test_money_is_the_pods_share_of_its_nodes_price():
     assert hourly_share(a_pod(), GPU, node(annotations={"tgp.io/hourly-price": "cheap"})) is None
     assert hourly_share(a_pod(), GPU, node(allocatable=Resources())) is None
     assert hourly_share(a_pod(), GPU, None) is None
+
+
+def test_a_pod_that_only_a_budgets_finalizer_keeps_has_ended():
+    held = a_pod(started_at=ago(seconds=30), finalizers=(COUNTED,), deletion_requested_at=T)
+    assert sight(held, GPU, SEEN).end is None
+    assert sight(msgspec.structs.replace(held, released=True), GPU, SEEN).end == SEEN
+    assert sight(msgspec.structs.replace(held, released=True, finalizers=()), GPU, SEEN).end is None

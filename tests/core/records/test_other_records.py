@@ -9,6 +9,7 @@ from tgp.adapters.kube.list import ListTarget
 from tgp.adapters.kube.records.kinds import (
     daemon_sets,
     disruption_budgets,
+    jobs,
     metadata_of,
     namespaces,
     nodes,
@@ -106,6 +107,19 @@ def test_a_daemon_set_tells_where_its_pods_would_run_and_what_they_take():
     assert record.host_ports == (HostPort(9100),)
     assert record.node_selector == {"nvidia.com/gpu.present": "true"}
     assert record.tolerations == (Toleration(operator="Exists"),)
+
+
+def test_a_job_tells_whether_it_runs_and_what_its_pods_take():
+    container = {"name": "main", "resources": {"requests": {"cpu": "500m"}}}
+    template = {"metadata": {"labels": {"team": "a"}}, "spec": {"containers": [container]}}
+    spec = {"suspend": True, "parallelism": 4, "completions": 6, "template": template}
+    record = read(jobs(), {"spec": spec, "status": {"succeeded": 3}})
+
+    assert (record.suspended, record.finished, record.pods) == (True, False, 3)
+    assert record.pod_labels == {"team": "a"}
+    assert record.requests == Resources(500)
+    ended = read(jobs(), {"status": {"conditions": [{"type": "Failed", "status": "True"}]}})
+    assert (ended.suspended, ended.finished, ended.pods) == (False, True, 1)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tgp.core.model.labels import selector
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
-from tgp.core.model.pod import OwnerRef, Pod
+from tgp.core.model.pod import COUNTED, OwnerRef, Pod
 from tgp.core.model.taints import Taint, Toleration
 from tgp.core.model.workload import PodDisruptionBudget
 from tgp.core.requests.drain import (
@@ -344,3 +344,10 @@ def test_pods_that_leave_when_evicted_end_the_drain(pods):
         left = [pod for pod in ending if pod.deletion_requested_at is None or pod.deletion_requested_at > now]
     assert answer.done
     assert answer.reason == "Drained"
+
+
+def test_a_pod_that_only_the_finalizer_of_a_budget_keeps_is_gone():
+    going = {"deletion_requested_at": NOW, "finalizers": (COUNTED,)}
+    assert drain(a_node(), [a_pod(**going, phase="Succeeded")], NOW, BEGAN, HOUR).done
+    assert drain(a_node(), [a_pod(**going, released=True)], NOW, BEGAN, HOUR).done
+    assert not drain(a_node(), [a_pod(**going)], NOW, BEGAN, HOUR).done, "its containers still run"

@@ -349,7 +349,9 @@ TABLE = [
         (True, "AccountRestored", "It is restored"),
     ),
     (
-        facts.PodEnforced(POD_SUBJECT, ObjectKey("team", "gpus"), "Evict", "Evicted"),
+        facts.PodEnforced(
+            POD_SUBJECT, ObjectKey("team", "gpus"), "Evict", "Evicted", "Pod was evicted: budget gpus is used up"
+        ),
         "INFO",
         (
             "gwb_enforcement_actions_total",

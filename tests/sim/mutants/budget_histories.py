@@ -5,6 +5,7 @@ from typing import Any
 from unittest.mock import patch
 
 from tests.sim.an_operator import create
+from tests.sim.test_budget_pauses import a_job, edit, suspended
 from tests.sim.test_budgets import (
     CPU,
     a_budget,
@@ -18,12 +19,14 @@ from tests.sim.test_budgets import (
 from tgp.adapters.kube.store import Store
 from tgp.api.resource import GPU_WORKLOAD_BUDGET, POD, POD_DISRUPTION_BUDGET
 from tgp.sim.checkers.budgets import BudgetWatch
+from tgp.sim.checkers.holds import HoldsWatch
 from tgp.sim.world import World
 
 
 def counted(seed: str, **budget: Any) -> World:
     world = World(seed)
     BudgetWatch(world, late=30)
+    HoldsWatch(world)
     begin(world)
     a_budget(world, **{"hours": 1000, **budget})
     return world
@@ -181,6 +184,64 @@ def leaves_the_window(seed: str) -> None:
             a_team_pod(world, f"brief-{number}", run_for="1s")
 
 
+def deleted_and_created_again(seed: str) -> None:
+    """A tenant deletes the budget that counts, and creates it again."""
+    with counted(seed) as world:
+        a_team_pod(world, "ended", run_for="10m")
+        a_team_pod(world, "runs")
+        world.run(minutes=15)
+        before = consumed(world)
+        world.api.local_api.delete(GPU_WORKLOAD_BUDGET, "default", "team-a")
+        world.run(minutes=10)
+        a_budget(world, hours=1000)
+        world.run(minutes=5)
+        assert consumed(world) >= before, "a deleted budget forgot what was used"
+
+
+def paused_in_turn(seed: str) -> None:
+    """Three Jobs are paused; then a little is left, and then more than enough."""
+    with counted(seed, hours="0.2", window=1, action="Pause", gracePeriodSeconds=0) as world:
+        names = ("first", "second", "third")
+        for name in names:
+            a_job(world, name)
+            world.run(seconds=2)
+        world.run(minutes=15)
+        assert [suspended(world, name) for name in names] == [True] * 3
+        edit(world, quota={"gpuHours": "0.41"})
+        world.run(minutes=1)
+        assert sum(suspended(world, name) for name in names) >= 2, "all paused Jobs went on at once"
+        edit(world, quota={"gpuHours": "1000"})
+        world.run(minutes=2)
+        assert not any(suspended(world, name) for name in names), "a paused Job never went on"
+
+
+def held_and_turned_off(seed: str) -> None:
+    """Pods are held until they are counted and a Job is paused; then the budget asks for neither."""
+    with counted(seed, hours="0.2", action="Pause", gracePeriodSeconds=0) as world:
+        edit(world, accounting="Exact")
+        a_job(world, "paused")
+        a_team_pod(world, "runs")
+        world.run(minutes=10)
+        edit(world, accounting="Observed", enforcement={"action": "AlertOnly"})
+        world.run(minutes=5)
+        assert not suspended(world, "paused"), "B1: a Job stays paused by a budget that pauses nothing"
+
+
+def counted_before_it_goes(seed: str) -> None:
+    """A pod that is held ends and is deleted; the operator dies before that is written."""
+    with counted(seed) as world:
+        edit(world, accounting="Exact")
+        a_team_pod(world, "one", run_for="5m")
+        while not pods(world) or pods(world)[0].get("status", {}).get("phase") != "Succeeded":
+            world.run(seconds=0.1)
+        world.api.local_api.delete(POD, "default", "one")
+        world.run(seconds=0.5)
+        world.processes["operator-0"].crash(restart_after=60)
+        world.run(minutes=3)
+        assert pods(world) == [], "B1: a pod that was counted stays"
+        assert "uncertaintyGpuHours" not in status(world), "a pod went before it was counted"
+
+
 BUDGETS: tuple[Callable[[str], None], ...] = (
     pods_deleted_after_their_end,
     pod_that_starts_while_the_operator_is_away,
@@ -194,4 +255,8 @@ BUDGETS: tuple[Callable[[str], None], ...] = (
     host_with_a_wrong_clock,
     no_pod_shown,
     leaves_the_window,
+    deleted_and_created_again,
+    paused_in_turn,
+    held_and_turned_off,
+    counted_before_it_goes,
 )

@@ -199,9 +199,7 @@ class LiveJournal:
                 self._events.emit(fact.subject, warning=fact.warning, reason=fact.reason, message=fact.message)
             case PodEnforced():
                 self._metrics.enforcement_actions.labels(namespace, name, fact.action, fact.outcome).inc()
-                done = "was evicted" if fact.outcome == "Evicted" else "should go, and a PodDisruptionBudget keeps it"
-                message = f"Pod {done}: budget {name} is used up"
-                self._events.emit(fact.subject, warning=True, reason=fact.outcome, message=message)
+                self._events.emit(fact.subject, warning=fact.warning, reason=fact.outcome, message=fact.message)
             case _:
                 assert_never(fact)
 

@@ -2,7 +2,10 @@
 
 from tgp.adapters.kube.controller import Controller, WatchSource
 from tgp.api.resource import GPU_WORKLOAD_BUDGET
+from tgp.controllers.budgets.archive import AccountArchive
+from tgp.controllers.budgets.holds import HoldsReconciler
 from tgp.controllers.budgets.legacy_budgets import LegacyBudgetReconciler
+from tgp.controllers.budgets.pauser import Pauser
 from tgp.controllers.budgets.reconciler import BudgetReconciler
 from tgp.controllers.budgets.tracker import BudgetTracker
 from tgp.controllers.deps import Deps, Stores
@@ -25,15 +28,33 @@ class Budgets:
 
 def build(deps: Deps, stores: Stores, budgets: Budgets) -> list[Controller]:
     tracker = budgets.tracker
+    archive = AccountArchive(deps.cluster, deps.settings.namespace, deps.journal)
+
+    def start_over() -> None:
+        tracker.start_over()
+        archive.start_over()
+
     counting = BudgetReconciler(
         stores.budgets,
         tracker,
         StatusWriter(GPU_WORKLOAD_BUDGET, OWNED, deps.cluster, deps.journal, deps.clock),
+        archive,
+        Pauser(stores.jobs, deps.cluster, deps.journal),
         cluster=deps.cluster,
         journal=deps.journal,
         clock=deps.clock,
         silent_for=lambda: deps.caches.silent_for(stores.pods),
         list_pods=lambda: deps.caches.list_again(stores.pods),
+        counted=stores.counted,
+    )
+    holds = HoldsReconciler(
+        stores.budgets,
+        stores.pods,
+        stores.jobs,
+        tracker,
+        cluster=deps.cluster,
+        journal=deps.journal,
+        clock=deps.clock,
     )
     mirrors = LegacyBudgetReconciler(stores.legacy_budgets, stores.budgets, deps.cluster, deps.journal, deps.clock)
     return [
@@ -44,10 +65,22 @@ def build(deps: Deps, stores: Stores, budgets: Budgets) -> list[Controller]:
                 WatchSource(stores.budgets),
                 WatchSource(stores.pods, tracker.of_pod),
                 WatchSource(stores.nodes, tracker.of_node),
+                WatchSource(stores.jobs, tracker.of_job),
             ),
             writes=(stores.budgets,),
             workers=deps.settings.workers,
-            start_over=tracker.start_over,
+            start_over=start_over,
+        ),
+        Controller(
+            "budget-holds",
+            holds,
+            sources=(
+                WatchSource(stores.budgets, holds.of_budget),
+                WatchSource(stores.counted.store),
+                WatchSource(stores.pods, holds.of_pod),
+                WatchSource(stores.jobs, holds.of_job),
+            ),
+            workers=deps.settings.workers,
         ),
         Controller(
             "legacy-budgets",

@@ -1,16 +1,22 @@
 """GPUWorkloadBudgets: what pods used is kept in the status; beyond the quota they are acted on, once each."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
+from tgp.adapters.kube.event_channel import EventChannel
 from tgp.api.budget import GPUWorkloadBudget
 from tgp.api.resource import GPU_WORKLOAD_BUDGET, POD
 from tgp.api.values import rfc3339
+from tgp.controllers.budgets.archive import AccountArchive
+from tgp.controllers.budgets.pauser import Pauser
 from tgp.controllers.budgets.tracker import BudgetMemory, BudgetTracker
 from tgp.controllers.status_writer import StatusWriter
+from tgp.core.budgets.archive import ACCOUNT_FINALIZER, KeptAccount, kept
 from tgp.core.budgets.assess import Assessment, assess
 from tgp.core.budgets.packing import NewerAccount, pack
+from tgp.core.budgets.pause import unpaused_text
 from tgp.core.budgets.spans import seconds, short_uid
 from tgp.core.budgets.status import (
     DEGRADED,
@@ -20,12 +26,13 @@ from tgp.core.budgets.status import (
     Trouble,
     alert_text,
     conditions,
+    inherited_text,
     look_again,
     parts,
     raised,
     worth_writing,
 )
-from tgp.core.budgets.victims import back_by, victims
+from tgp.core.budgets.victims import back_by, back_within, victims
 from tgp.core.model.conditions import ConditionUpdate
 from tgp.core.model.facts import AlertRaised, BudgetNoted, FactSubject, PodEnforced
 from tgp.core.model.kube_object import KubeObject
@@ -33,14 +40,13 @@ from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
 from tgp.ports.clock import Clock
-from tgp.ports.cluster import Blocked, Cluster, View
+from tgp.ports.cluster import Blocked, Cluster, NotFound, View
 from tgp.ports.journal import Journal
 
 STALE_AFTER = 300.0  # seconds without a word of the API server about pods
 ASKED_AGAIN = timedelta(minutes=1)  # after an eviction that a PodDisruptionBudget blocked
 EMPTY_AGAIN = timedelta(seconds=30)  # after lists without any pod
 NEWER = "A newer version of the operator has counted here: this one leaves the account alone, and enforces nothing"
-PAUSE = "This version counts and warns, and pauses nothing: use the action Evict to stop pods beyond the quota"
 LOST = "The account could not be read. It was made again from the pods that are still there: use may be higher"
 
 
@@ -50,40 +56,51 @@ class BudgetReconciler:
         budgets: View[KubeObject[GPUWorkloadBudget]],
         tracker: BudgetTracker,
         status_writer: StatusWriter,
+        archive: AccountArchive,
+        pauser: Pauser,
         *,
         cluster: Cluster,
         journal: Journal,
         clock: Clock,
         silent_for: Callable[[], float],
         list_pods: Callable[[], Awaitable[None]],
+        counted: EventChannel,
     ) -> None:
         self._budgets = budgets
         self._tracker = tracker
         self._status_writer = status_writer
+        self._archive = archive
+        self._pauser = pauser
         self._cluster = cluster
         self._journal = journal
         self._clock = clock
         self._silent_for = silent_for
         self._list_pods = list_pods
+        self._counted = counted
 
     async def reconcile(self, key: ObjectKey) -> datetime | None:
         record = self._budgets.get(key)
         if record is None:
+            await self._keep(key, self._tracker.held(key))
             self._tracker.forget(key)
             return None
-        if record.value is None or record.deleting:
+        if record.deleting and ACCOUNT_FINALIZER not in record.finalizers:
             return None
+        if not record.deleting and ACCOUNT_FINALIZER not in record.finalizers:
+            await self._finalize(record, (*record.finalizers, ACCOUNT_FINALIZER))
+            return self._clock.now()  # by the next reconcile, which sees this write
+        if record.value is None:  # it was never counted
+            return await self._leave(record) if record.deleting else None
         try:
-            memory = self._tracker.memory_of(record, record.value, listed_again=False)
-            if memory is None or memory.missing:  # what one list does not show may be there: ask for another
-                await self._list_pods()
-                memory = self._tracker.memory_of(record, record.value, listed_again=True)
+            memory = await self._memory_of(record, record.value)
         except NewerAccount:
-            await self._leave_alone(record)
-            return None
+            return await self._leave_alone(record, record.value)
         now = self._clock.now()
         if memory is None or not self._tracker.close_missing(memory):
             return now + EMPTY_AGAIN
+        if record.deleting:
+            await self._keep(key, memory)
+            return await self._leave(record)
         restored = bool(memory.written) and record.value.status.account != memory.written
         if memory.changed_at is not None and now < memory.changed_at + GATHERED and not restored:
             return memory.changed_at + GATHERED
@@ -101,6 +118,40 @@ class BudgetReconciler:
             await self._write(record, memory, seen, saying, {"lastEnforcementAt": rfc3339(now)})
         return self._next_look(memory, seen, now)
 
+    async def _memory_of(self, record: KubeObject[GPUWorkloadBudget], budget: GPUWorkloadBudget) -> BudgetMemory | None:
+        """None: pods of the account are not shown, and no list is believed. Raises NewerAccount."""
+        new = self._tracker.held(record.key, record.uid_text) is None
+        before = await self._archive.find(record.key) if new else None
+        memory = self._tracker.memory_of(record, budget, before, listed_again=False)
+        if memory is None or memory.missing:  # what one list does not show may be there: ask for another
+            await self._list_pods()
+            memory = self._tracker.memory_of(record, budget, before, listed_again=True)
+        return memory
+
+    # -- its end -------------------------------------------------------------------------------------------------------
+
+    async def _leave(self, record: KubeObject[GPUWorkloadBudget]) -> None:
+        """Once its account is kept."""
+        await self._finalize(record, tuple(each for each in record.finalizers if each != ACCOUNT_FINALIZER))
+
+    async def _keep(self, key: ObjectKey, memory: BudgetMemory | None) -> None:
+        if memory is None or memory.archived:
+            return
+        now = self._clock.now()
+        told, memory.account.version = memory.told, self._tracker.version
+        account = kept(memory.account, memory.resource, seconds(now), told.exceeded_at, told.alerted)
+        await self._archive.keep(key, memory.uid, account, now)
+        memory.archived = True
+        self._counted.send(key.namespace)
+
+    async def _finalize(self, record: KubeObject[GPUWorkloadBudget], finalizers: tuple[str, ...]) -> None:
+        change = {"metadata": {"finalizers": list(finalizers)}}
+        version = str(record.resource_version)
+        with suppress(NotFound):  # already deleted
+            await self._cluster.patch(
+                GPU_WORKLOAD_BUDGET, record.key, change, resource_version=version, uid=record.uid_text
+            )
+
     # -- what is told --------------------------------------------------------------------------------------------------
 
     def _saying(
@@ -115,6 +166,7 @@ class BudgetReconciler:
             raised(memory.spec, memory.limits, seen, before.alerted),
             record.generation,
             trouble.reason if trouble is not None else "",
+            self._pauser.paused(memory),
         )
 
     def _trouble(self, memory: BudgetMemory) -> Trouble | None:
@@ -126,8 +178,8 @@ class BudgetReconciler:
             names = ", ".join(sorted(memory.pods[uid].key.name for uid in memory.blocked if uid in memory.pods))
             if names:
                 return Trouble("EvictionBlocked", f"PodDisruptionBudgets keep pods that should go: {names}")
-        if memory.spec.enforcement.action == "Pause":
-            return Trouble("PauseUnavailable", PAUSE)
+        if running := unpaused_text(self._pauser.unpaused(memory)):
+            return Trouble("PauseUnavailable", running)
         return None
 
     async def _write(
@@ -140,6 +192,7 @@ class BudgetReconciler:
     ) -> None:
         """One conditional write of everything. Until it succeeds the spans stay to be written."""
         waiting, memory.account.version = memory.changed_at, self._tracker.version
+        closed = set(memory.unwritten)
         account = pack(memory.account)
         said = {
             **parts(memory.spec, seen, saying, account),
@@ -152,10 +205,26 @@ class BudgetReconciler:
         memory.told, memory.written = saying, account
         if memory.changed_at == waiting:
             memory.changed_at = None
+        memory.unwritten -= closed
+        self._counted.send(memory.key.namespace)
         for name in new:
             self._journal.note(AlertRaised(_subject(record), name, alert_text(name, memory.spec, seen)))
+        if memory.kept is not None:
+            message = inherited_text(memory.spec, seen, memory.kept.at)
+            self._journal.note(BudgetNoted(_subject(record), "Inherited", message))
+            memory.kept = None
+            await self._archive.drop(record.key)
 
-    async def _leave_alone(self, record: KubeObject[GPUWorkloadBudget]) -> None:
+    async def _leave_alone(self, record: KubeObject[GPUWorkloadBudget], budget: GPUWorkloadBudget) -> None:
+        if record.deleting:  # kept as it is, for a version that can read it
+            now, spec = self._clock.now(), budget.spec
+            until = seconds(now) + spec.quota.window_hours * 3600
+            text = budget.status.account or ""
+            await self._archive.keep(
+                record.key, record.uid_text, KeptAccount(spec.gpu_resource_name, seconds(now), until, text), now
+            )
+            await self._leave(record)
+            return
         await self._status_writer.write(
             record,
             [
@@ -190,20 +259,32 @@ class BudgetReconciler:
         assert record.value is not None
         last, since = record.value.status.last_enforcement_at, memory.told.exceeded_at
         assert since is not None, "only beyond the quota"
-        if memory.spec.enforcement.action != "Evict":
+        action = memory.spec.enforcement.action
+        if action == "AlertOnly":
             if last is not None and last >= since:
                 return False
-            message = f"The quota is used up. No pod is stopped: the action is {memory.spec.enforcement.action}"
+            message = "The quota is used up. No pod is stopped: the action is AlertOnly"
             self._journal.note(BudgetNoted(_subject(record), "QuotaExceeded", message, warning=True))
             return True
         begun = seconds(since) + memory.spec.enforcement.grace_period_seconds
         by = back_by(memory.account.window, begun, seen.now)
+        if action == "Pause":
+            return await self._pause(record, memory, seen.now, by)
         memory.blocked = {uid: again for uid, again in memory.blocked.items() if uid in memory.pods}
         passed = {uid for uid, again in memory.blocked.items() if again > now}
         acted = False
         for victim in victims(memory.pods, memory.account, memory.limits, seen.now, by=by, passed=passed):
             for pod in victim.pods:
                 acted = await self._evict(record, memory, pod, now) or acted
+        return acted
+
+    async def _pause(self, record: KubeObject[GPUWorkloadBudget], memory: BudgetMemory, now: int, by: int) -> bool:
+        since = by - back_within(memory.account.window)  # what was annotated before had its chance
+        passed, stopping = self._pauser.passed(memory, since), self._pauser.stopping(memory, since)
+        acted = False
+        chosen = victims(memory.pods, memory.account, memory.limits, now, by=by, passed=passed, stopping=stopping)
+        for victim in chosen:
+            acted = await self._pauser.pause(record, victim, self._clock.now()) or acted
         return acted
 
     async def _evict(
@@ -226,7 +307,8 @@ class BudgetReconciler:
     def _tell(self, record: KubeObject[GPUWorkloadBudget], pod: Pod, outcome: str, what: str) -> None:
         """On the pod, and on its budget."""
         about = FactSubject(POD, pod.key, uid_text(pod.uid))
-        self._journal.note(PodEnforced(about, record.key, "Evict", outcome))
+        told = f"Pod {what}: budget {record.key.name} is used up"
+        self._journal.note(PodEnforced(about, record.key, "Evict", outcome, told))
         message = f"Pod {pod.key.name} {what}: the quota is used up"
         self._journal.note(BudgetNoted(_subject(record), outcome, message, warning=True))
 

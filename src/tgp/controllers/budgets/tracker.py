@@ -3,7 +3,7 @@
 Pods and Nodes are heard of event by event, because the moment at which a change arrives bounds what a kubelet says.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -13,8 +13,10 @@ from tgp.adapters.kube.store import Store
 from tgp.api.budget import GPUWorkloadBudget, GPUWorkloadBudgetSpec
 from tgp.controllers.requests.indexes import PODS_BY_NODE
 from tgp.core.budgets.account import USED, BudgetAccount, fresh, take_up, width_of
+from tgp.core.budgets.archive import KeptAccount, inherited
 from tgp.core.budgets.assess import Limits, limits_of
 from tgp.core.budgets.packing import NotAnAccount, unpack
+from tgp.core.budgets.pause import PAUSED_AT
 from tgp.core.budgets.spans import (
     Sighting,
     counts,
@@ -31,13 +33,16 @@ from tgp.core.model.labels import LabelRequirement, Selector, selector
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
+from tgp.core.model.workload import Job
 from tgp.ports.clock import Clock
 
+STOPPING = ("Evict", "Pause")  # actions that stop pods
 EMPTY_BELIEVED_AFTER = 3600.0  # seconds for which no list has shown any pod
 
 
 @dataclass(slots=True, eq=False)
 class BudgetMemory:
+    key: ObjectKey
     uid: str
     generation: int
     spec: GPUWorkloadBudgetSpec
@@ -47,10 +52,13 @@ class BudgetMemory:
     written: str  # the account as the status holds it
     told: Told
     lost: bool = False  # the account could not be read, and was made again from what is there
+    kept: KeptAccount | None = None  # of a deleted budget of this name, to be dropped once it is in our own account
+    archived: bool = False  # the budget is being deleted, and its account is kept
     pods: dict[bytes, Pod] = field(default_factory=dict)  # the open ones
     finished: set[bytes] = field(default_factory=set)  # those that count no longer, and are still there
     changed_at: datetime | None = None  # since when spans wait to be written
     missing: dict[bytes, Sighting] = field(default_factory=dict)  # a list did not show them: closed if pods are shown
+    unwritten: set[bytes] = field(default_factory=set)  # closed since the last write of the account
     blocked: dict[bytes, datetime] = field(default_factory=dict)  # evictions to be asked for again then
 
     @property
@@ -61,8 +69,25 @@ class BudgetMemory:
     def tracked(self) -> int:
         return len(self.account.open) + len(self.finished)
 
+    @property
+    def stops_pods(self) -> bool:
+        return self.spec.enforcement.action in STOPPING and not self.archived
+
+    @property
+    def holds_pods(self) -> bool:
+        """Pods stay until their span is written."""
+        return self.spec.accounting == "Exact" and not self.archived
+
+    @property
+    def closed(self) -> bool:
+        """It is used up, and that is written."""
+        return self.told.exceeded_at is not None
+
+    def selects(self, labels: Mapping[str, str]) -> bool:
+        return self.selector.selects(labels)
+
     def belongs(self, pod: Pod) -> bool:
-        return self.selector.selects(pod.labels)
+        return self.selects(pod.labels)
 
 
 class BudgetTracker:
@@ -94,6 +119,10 @@ class BudgetTracker:
         for budgets in self._budgets.values():
             yield from budgets.items()
 
+    def over(self, namespace: str) -> list[BudgetMemory]:
+        """Of the budgets that pods of this namespace may belong to."""
+        return list(self._budgets.get(namespace, {}).values())
+
     def forget(self, key: ObjectKey) -> None:
         self._budgets.get(key.namespace, {}).pop(key, None)
 
@@ -104,16 +133,26 @@ class BudgetTracker:
 
     # -- budgets -------------------------------------------------------------------------------------------------------
 
+    def held(self, key: ObjectKey, uid: str = "") -> BudgetMemory | None:
+        """The memory of this budget; None: it has none yet."""
+        memory = self._budgets.get(key.namespace, {}).get(key)
+        return memory if memory is not None and uid in ("", memory.uid) else None
+
     def memory_of(
-        self, record: KubeObject[GPUWorkloadBudget], budget: GPUWorkloadBudget, *, listed_again: bool
+        self,
+        record: KubeObject[GPUWorkloadBudget],
+        budget: GPUWorkloadBudget,
+        kept: KeptAccount | None = None,
+        *,
+        listed_again: bool,
     ) -> BudgetMemory | None:
-        """None: pods of the account are not shown, and another list has to confirm that.
+        """None: pods of the account are not shown, and another list has to confirm that. `kept`: of its name.
 
         Raises NewerAccount if a newer version of the operator counts here.
         """
-        held = self._budgets.get(record.key.namespace, {}).get(record.key)
-        if held is None or held.uid != record.uid_text:
-            taken = self._taken_up(record, budget, listed_again=listed_again)
+        held = self.held(record.key, record.uid_text)
+        if held is None:
+            taken = self._taken_up(record, budget, kept, listed_again=listed_again)
             if taken is None:
                 return None
             held = taken
@@ -123,7 +162,12 @@ class BudgetTracker:
         return held
 
     def _taken_up(
-        self, record: KubeObject[GPUWorkloadBudget], budget: GPUWorkloadBudget, *, listed_again: bool
+        self,
+        record: KubeObject[GPUWorkloadBudget],
+        budget: GPUWorkloadBudget,
+        kept: KeptAccount | None,
+        *,
+        listed_again: bool,
     ) -> BudgetMemory | None:
         now, spec, status = self._clock.now(), budget.spec, budget.status
         made_at = seconds(record.created_at or now)
@@ -132,10 +176,17 @@ class BudgetTracker:
             account = unpack(status.account) if status.account else fresh(spec.quota.window_hours, made_at)
         except NotAnAccount:
             account, lost = fresh(spec.quota.window_hours, made_at), True
+        told = _told(budget, account)
+        known_since = account.at if status.account and not lost else 0
+        before = inherited(kept, spec.gpu_resource_name, known_since, made_at)
+        if before is not None and kept is not None:
+            account, lost = before, False
+            told = Told(exceeded_at=kept.exceeded_at, alerted=kept.alerted)
         account = account.with_width(width_of(spec.quota.window_hours))
         if account.version > self._pods.version:
             account.version = 0  # of another history
         memory = BudgetMemory(
+            record.key,
             record.uid_text,
             record.generation,
             spec,
@@ -143,8 +194,9 @@ class BudgetTracker:
             limits_of(spec),
             account,
             status.account or "",
-            _told(budget, account),
+            told,
             lost,
+            kept if before is not None else None,
         )
         known = set(account.open) | set(account.ended)
         pods = {
@@ -164,8 +216,9 @@ class BudgetTracker:
             seen={uid: pod.resource_version for uid, pod in pods.items()},
         )
         memory.pods = {uid: pod for uid, pod in pods.items() if uid in account.open}
-        memory.finished = {uid for uid, pod in pods.items() if pod.finished}
-        memory.changed_at = now if changed or lost or not status.account else None
+        memory.finished = {uid for uid, pod in pods.items() if pod.over}
+        memory.unwritten = set(memory.finished) if changed else set()
+        memory.changed_at = now if changed or lost or before is not None or not status.account else None
         return memory
 
     def _listed(self, memory: BudgetMemory, pods: dict[bytes, Pod], now: int) -> Iterator[Sighting]:
@@ -203,7 +256,15 @@ class BudgetTracker:
         if not budgets:
             return ()
         now = self._clock.now()
-        return [key for key, memory in budgets.items() if self._note(memory, old, new, now)]
+        remarked = (
+            old is not None and new is not None and (PAUSED_AT in old.annotations) != (PAUSED_AT in new.annotations)
+        )
+        return [key for key, memory in budgets.items() if self._note(memory, old, new, now) or remarked]
+
+    def of_job(self, old: Job | None, new: Job | None) -> Iterable[ObjectKey]:
+        """The budgets that show how many pods are paused."""
+        marked = [each for each in (old, new) if each is not None and PAUSED_AT in each.annotations]
+        return list(self._budgets.get(marked[0].key.namespace, ())) if marked else ()
 
     def _note(self, memory: BudgetMemory, old: Pod | None, new: Pod | None, now: datetime) -> bool:
         if new is None:
@@ -211,7 +272,7 @@ class BudgetTracker:
             return self._gone(memory, old, now)
         if not counts(new, memory.resource):
             return False
-        if old is not None and old.finished and short_uid(new) not in memory.account.open:
+        if old is not None and old.over and short_uid(new) not in memory.account.open:
             return False
         # A pod that was there, and did not count, came by an edit of its labels.
         edited = old is not None and counts(old, memory.resource) and not memory.belongs(old)
@@ -233,6 +294,8 @@ class BudgetTracker:
         else:
             memory.pods.pop(uid, None)
             memory.finished.add(uid)
+            if changed:
+                memory.unwritten.add(uid)
         if changed:
             memory.changed_at = memory.changed_at or now
         return changed
@@ -304,6 +367,7 @@ class BudgetTracker:
         memory.account.see(sight_gone(pod, memory.resource, seconds(now), silent_since(old)), seconds(now))
         memory.pods.pop(uid, None)
         memory.finished.add(uid)
+        memory.unwritten.add(uid)
         memory.changed_at = memory.changed_at or now
         return True
 
@@ -312,10 +376,18 @@ def _told(budget: GPUWorkloadBudget, account: BudgetAccount) -> Told:
     """What the status says, in the account's own units: equal use is no reason to write."""
     status = budget.status
     if status.as_of is None:
-        return Told(exceeded_at=status.exceeded_at, alerted=status.alerted)
+        return Told(exceeded_at=status.exceeded_at, alerted=status.alerted, paused=status.paused_pods)
     at = seconds(status.as_of)
     degraded = next((each.reason for each in status.conditions if each.type == DEGRADED and each.status == "True"), "")
-    return Told(at, account.used(USED, at), status.exceeded_at, status.alerted, status.observed_generation, degraded)
+    return Told(
+        at,
+        account.used(USED, at),
+        status.exceeded_at,
+        status.alerted,
+        status.observed_generation,
+        degraded,
+        status.paused_pods,
+    )
 
 
 def _selector(spec: GPUWorkloadBudgetSpec) -> Selector:

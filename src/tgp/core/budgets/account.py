@@ -121,6 +121,20 @@ class BudgetAccount:
         else:
             self.charge(USD, start, end, pod.rate)
 
+    def close_open(self, now: int) -> None:
+        """Close what is open now, and let it go on from now."""
+        self.advance(now)
+        for uid, pod in self.open.items():
+            if pod.start is not None:
+                self._charge_pod(pod, pod.start, now)
+                self.open[uid] = pod._replace(start=max(pod.start, now))
+
+    def resume_open(self, since: int) -> None:
+        """What is open did not count between its start and `since`."""
+        for uid, pod in self.open.items():
+            if pod.start is not None:
+                self.open[uid] = pod._replace(start=max(pod.start, since))
+
     # -- sums ----------------------------------------------------------------------------------------------------------
 
     def charge(self, series: int, start: int, end: int, amount: int) -> None:

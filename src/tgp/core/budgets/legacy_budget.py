@@ -188,7 +188,7 @@ def _ours(legacy: KubeObject[LegacyBudget], edited: tuple[str, ...], held: set[A
         why = (
             f"{parts} of {OURS} {name} was edited directly; the edit stays until the spec of this object changes. To "
             f"undo the edit, run: kubectl delete {OURS} {name} -n {namespace} (the operator creates it again from this "
-            f"object; its recorded usage is lost)"
+            f"object; hours already used stay)"
         )
         return [ConditionUpdate(DEGRADED, True, "MirrorEdited", why)]
     if DEGRADED in held:

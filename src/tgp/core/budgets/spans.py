@@ -64,6 +64,8 @@ def sight(pod: Pod, resource: str, seen: int, silent: int = 0, node: Node | None
         start = believed(began, earliest, seen, earliest if silent > STATUS_DELAY else seen)
     if pod.finished:
         end = seen if pod.ended_at is None else believed(pod.ended_at, earliest, seen, seen)
+    elif pod.over:
+        end = seen
     if start is not None and end is not None:
         end = max(start, end)
     heard = silent_since(node) if end is None else None

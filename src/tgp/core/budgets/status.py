@@ -38,6 +38,7 @@ class Told(msgspec.Struct, frozen=True):
     alerted: tuple[str, ...] = ()
     generation: int = 0
     trouble: str = ""  # the reason of Degraded
+    paused: int = 0  # pods
 
 
 class Trouble(msgspec.Struct, frozen=True):
@@ -64,12 +65,7 @@ def raised(spec: GPUWorkloadBudgetSpec, limits: Limits, seen: Assessment, before
 
 def worth_writing(told: Told, now: Told, limits: Limits, seen: Assessment, *, changed: bool) -> bool:
     """`now`: what the status would say. `changed`: a span opened or closed."""
-    same = (told.exceeded_at, told.alerted, told.generation, told.trouble) == (
-        now.exceeded_at,
-        now.alerted,
-        now.generation,
-        now.trouble,
-    )
+    same = msgspec.structs.replace(told, at=now.at, used=now.used) == now
     if changed or not same:
         return True
     moved = abs(seen.used - told.used)
@@ -109,6 +105,7 @@ def parts(spec: GPUWorkloadBudgetSpec, seen: Assessment, now: Told, account: str
         "exceededAt": rfc3339(now.exceeded_at) if now.exceeded_at is not None else None,
         "exhaustedAt": _time(seen.exhausted_at),
         "nextChangeAt": _time(seen.next_change_at),
+        "pausedPods": now.paused or None,
         "alerted": list(now.alerted) or None,
         "account": account,
         "observedGeneration": now.generation,
@@ -139,6 +136,13 @@ def alert_text(name: str, spec: GPUWorkloadBudgetSpec, seen: Assessment) -> str:
     if name == FORECAST:
         return f"At this rate the quota is used up at {_time(seen.exhausted_at)}: {use}"
     return f"Use has reached {name} % of the quota: {use}"
+
+
+def inherited_text(spec: GPUWorkloadBudgetSpec, seen: Assessment, deleted_at: int) -> str:
+    return (
+        f"A budget of this name was deleted at {_time(deleted_at)}, and what it had used counts on: "
+        f"{_short(hours_text(seen.used))} of {spec.quota.gpu_hours} GPU-hours are used"
+    )
 
 
 def _short(decimal: str) -> str:

@@ -22,9 +22,14 @@ class Victim(msgspec.Struct, frozen=True):
     rate: int
 
 
+def back_within(window: int) -> int:
+    """Seconds within which use shall be back at the quota."""
+    return max(window // BACK_WITHIN, AT_LEAST)
+
+
 def back_by(window: int, since: int, now: int) -> int:
     """Until when use shall be back at the quota; `since`: when enforcement began."""
-    length = max(window // BACK_WITHIN, AT_LEAST)
+    length = back_within(window)
     return since + length * ((max(now, since) - since) // length + 1)
 
 
@@ -36,20 +41,26 @@ def victims(
     *,
     by: int,
     passed: Container[bytes] = (),
+    stopping: Container[bytes] = (),
 ) -> tuple[Victim, ...]:
     """As few as bring use back to the quota until `by`; all of them if that is not enough.
 
-    Those in `passed` cannot go now: the next in order go instead.
+    Those in `passed` cannot go now: the next in order go instead. Those in `stopping` will stop, as if they were being
+    deleted: their Job is suspended, say.
     """
     lasts = by - now
     open_ = {uid: account.open[uid] for uid in running if uid in account.open and account.open[uid].start is not None}
-    leaving = [open_[uid] for uid, pod in running.items() if pod.deleting and uid in open_]
+    leaving = [open_[uid] for uid, pod in running.items() if (pod.deleting or uid in stopping) and uid in open_]
     over = account.used(USED, by) - limits.used - lasts * sum(pod.milli for pod in leaving)
     dear = 0
     if limits.usd is not None:
         dear = account.used(USD, by) - limits.usd - lasts * sum(pod.rate or 0 for pod in leaving)
     chosen: list[Victim] = []
-    able = {uid: pod for uid, pod in running.items() if uid in open_ and uid not in passed and not pod.deleting}
+    able = {
+        uid: pod
+        for uid, pod in running.items()
+        if uid in open_ and uid not in passed and uid not in stopping and not pod.deleting
+    }
     for victim in order(able, open_, now):
         if over <= 0 and dear <= 0:
             break

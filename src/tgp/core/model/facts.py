@@ -520,12 +520,14 @@ class BudgetNoted(Struct, frozen=True):
 
 
 class PodEnforced(Struct, frozen=True):
-    """A pod of a budget that is used up was acted on, or would have been. About the pod."""
+    """Something of a budget that is used up was acted on, or should have been. About the pod or the Job."""
 
     subject: FactSubject
     budget: ObjectKey
-    action: str  # Evict
-    outcome: str  # Evicted, EvictionBlocked
+    action: str  # Evict, Pause
+    outcome: str  # Evicted, EvictionBlocked, Paused, PauseUnavailable, Resumed
+    message: str
+    warning: bool = True
 
 
 PoolFact: TypeAlias = (

@@ -17,6 +17,7 @@ PENDING, RUNNING, SUCCEEDED, FAILED, UNKNOWN = "Pending", "Running", "Succeeded"
 UNSCHEDULABLE = "Unschedulable"  # the scheduler tried, and found no node
 GATED = "SchedulingGated"  # a scheduling gate holds it back before the scheduler may try
 
+COUNTED = "tgp.io/counted"  # the finalizer that holds a pod until a budget has counted it
 MIRROR = "kubernetes.io/config.mirror"  # a static pod's mirror: the kubelet owns it, eviction does nothing
 
 
@@ -36,6 +37,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     resource_version: int = 0
     created_at: datetime | None = None
     deletion_requested_at: datetime | None = None  # None: it is not being deleted
+    released: bool = False  # its kubelet has let it go, or it was deleted by force: only finalizers keep it
     labels: Mapping[str, str] = NO_LABELS
     annotations: Mapping[str, str] = NO_LABELS  # only those that tgp reads
     finalizers: tuple[str, ...] = ()
@@ -81,6 +83,11 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     @property
     def finished(self) -> bool:
         return self.phase in (SUCCEEDED, FAILED)
+
+    @property
+    def over(self) -> bool:
+        """It uses nothing any more: it is finished, or it would be gone but for the finalizer of a budget."""
+        return self.finished or (COUNTED in self.finalizers and self.deleting and (self.released or not self.node))
 
     @property
     def unschedulable(self) -> bool:

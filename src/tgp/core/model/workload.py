@@ -1,4 +1,4 @@
-"""Objects that tgp only reads: DaemonSets, PodDisruptionBudgets, Namespaces, and objects by their metadata alone."""
+"""DaemonSets, Jobs, PodDisruptionBudgets, Namespaces, and objects by their metadata alone."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -47,6 +47,30 @@ class DaemonSet(Metadata, frozen=True, gc=False, kw_only=True):
     affinity: Affinity = ANYWHERE
     tolerations: tuple[Toleration, ...] = ()
     host_ports: tuple[HostPort, ...] = ()
+
+
+class Job(Metadata, frozen=True, gc=False, kw_only=True):
+    """A Job of batch/v1: whether it runs, and what its pods request."""
+
+    suspended: bool = False
+    parallelism: int = 1
+    completions: int | None = None  # None: a work queue
+    succeeded: int = 0
+    finished: bool = False  # complete or failed
+    pod_labels: Mapping[str, str] = NO_LABELS
+    requests: Resources = NOTHING  # of one pod
+
+    @property
+    def pods(self) -> int:
+        """How many run at the same time."""
+        left = (
+            self.parallelism if self.completions is None else min(self.parallelism, self.completions - self.succeeded)
+        )
+        return max(left, 0)
+
+    @property
+    def controller(self) -> OwnerRef | None:
+        return next((owner for owner in self.owners if owner.controller), None)
 
 
 class PodDisruptionBudget(Metadata, frozen=True, gc=False, kw_only=True):

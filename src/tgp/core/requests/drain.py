@@ -195,7 +195,7 @@ def _must_leave(pod: Pod, began: datetime) -> bool:
     A pod that tolerates our taint by name asked to stay. A pod that tolerates everything did not: it is evicted once.
     Its successor may be scheduled here again and stays, and so do DaemonSets' pods, which always would.
     """
-    if pod.mirror or pod.finished:
+    if pod.mirror or pod.over:
         return False
     if untolerated((DISRUPTED,), pod.tolerations) is not None:
         return True

@@ -37,6 +37,8 @@ class TrueBudget:
     spec: Json
     matched: dict[str, float] = field(default_factory=dict)  # since when each pod belongs to it
     exceeded_at: str = ""
+    gone_at: float | None = None  # None: it is there
+    gaps: list[tuple[float, float]] = field(default_factory=list)  # it was deleted, and came back under its name
 
     def selects(self, labels: dict[str, str]) -> bool:
         rows = self.spec["selector"].get("matchExpressions") or ()
@@ -101,14 +103,19 @@ class BudgetWatch:
 
     def _match(self, uid: str, pod: TruePod) -> None:
         for (namespace, _), budget in self._budgets.items():
-            if namespace == pod.namespace and pod.end is None and budget.selects(pod.labels):
+            there = namespace == pod.namespace and budget.gone_at is None
+            if there and pod.end is None and budget.selects(pod.labels):
                 budget.matched.setdefault(uid, self._now())
 
     def _budget(self, obj: Json, *, gone: bool) -> None:
         key = obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
-        if gone:
-            return
         budget = self._budgets.setdefault(key, TrueBudget(obj["spec"]))
+        if gone:
+            budget.gone_at = self._now()
+            return
+        if budget.gone_at is not None:
+            budget.gaps.append((budget.gone_at, self._now()))
+            budget.gone_at = None
         budget.spec = obj["spec"]
         for uid, pod in self._pods.items():
             self._match(uid, pod)
@@ -122,8 +129,14 @@ class BudgetWatch:
         for uid, since in budget.matched.items():
             pod = self._pods[uid]
             amount = milli(pod.requests.get(resource, 0))
-            if pod.start is not None and amount:
-                yield pod, amount, max(pod.start, since, at - window), min(pod.end or at, at)
+            if pod.start is None or not amount:
+                continue
+            begin, end = max(pod.start, since, at - window), min(pod.end or at, at)
+            for gone, back in budget.gaps:
+                if begin < gone < end:
+                    yield pod, amount, begin, gone
+                begin = max(begin, min(back, end)) if end > gone else begin
+            yield pod, amount, begin, end
 
     # -- the promises --------------------------------------------------------------------------------------------------
 
@@ -138,8 +151,9 @@ class BudgetWatch:
             lasts = max(0.0, end - begin)
             slack = ROUNDED / 1000 * amount
             recent = pod.vanished or (pod.end is not None and pod.end > at - self._late)
+            edited = pod.start is not None and begin > pod.start  # it counts from when that is seen
             if begin <= at - self._late:
-                least += amount * lasts - slack
+                least += max(0.0, amount * (lasts - (self._late if edited else 0.0)) - slack)
             most += amount * lasts + slack + (amount * self._late if recent else 0)
         bucket = budget.spec["quota"]["windowHours"] * 5
         edge = sum(amount for _, amount, begin, end in self._spans(budget, at - bucket) if end > begin) * bucket

@@ -13,12 +13,14 @@ from tgp.adapters.kube.records.workloads import (
     METADATA_ONLY,
     DaemonSetReader,
     DisruptionBudgetReader,
+    JobReader,
     MetadataReader,
     NamespaceReader,
 )
 from tgp.api.resource import (
     CERTIFICATE_SIGNING_REQUEST,
     DAEMON_SET,
+    JOB,
     NAMESPACE,
     NODE,
     PERSISTENT_VOLUME,
@@ -33,7 +35,7 @@ from tgp.core.model.node import Node
 from tgp.core.model.pod import Pod
 from tgp.core.model.signing import KUBELET_SIGNER, SigningRequest
 from tgp.core.model.storage import Claim, StorageClass, Volume
-from tgp.core.model.workload import DaemonSet, Metadata, Namespace, PodDisruptionBudget
+from tgp.core.model.workload import DaemonSet, Job, Metadata, Namespace, PodDisruptionBudget
 
 T = TypeVar("T")
 
@@ -56,6 +58,11 @@ def namespaces() -> Projection[Namespace]:
 def daemon_sets() -> Projection[DaemonSet]:
     reader = DaemonSetReader()
     return Projection(DAEMON_SET, reader, pools=reader.pools)
+
+
+def jobs() -> Projection[Job]:
+    reader = JobReader()
+    return Projection(JOB, reader, pools=reader.pools)
 
 
 def disruption_budgets() -> Projection[PodDisruptionBudget]:

@@ -45,6 +45,7 @@ class MetaWire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     resource_version: str = ""
     creation_timestamp: datetime | None = None
     deletion_timestamp: datetime | None = None
+    deletion_grace_period_seconds: int | None = None
     labels: msgspec.Raw = ABSENT
     annotations: msgspec.Raw = ABSENT
     owner_references: msgspec.Raw = ABSENT

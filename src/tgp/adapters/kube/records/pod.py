@@ -76,6 +76,7 @@ class PodReader:
             resource_version=version(meta.resource_version),
             created_at=meta.creation_timestamp,
             deletion_requested_at=meta.deletion_timestamp,
+            released=meta.deletion_grace_period_seconds == 0,
             # Absence is checked inline, not in a call: most of these are absent in most pods, a million times a day.
             labels=NO_LABELS if meta.labels is ABSENT else given(meta.labels, plates.labels, NO_LABELS),
             annotations=NO_LABELS if meta.annotations is ABSENT else plates.annotations(bytes(meta.annotations)),

@@ -1,4 +1,4 @@
-"""DaemonSets, PodDisruptionBudgets, Namespaces, and any kind by its metadata alone."""
+"""DaemonSets, Jobs, PodDisruptionBudgets, Namespaces, and any kind by its metadata alone."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from tgp.adapters.kube.records.meta import ABSENT, MetaWire, ObjectMetaReader, P
 from tgp.adapters.kube.records.podspec import SelectorWire, Specs, SpecWire
 from tgp.core.model.labels import NO_LABELS, NOTHING_AT_ALL
 from tgp.core.model.object_key import ObjectKey
-from tgp.core.model.workload import DaemonSet, Metadata, Namespace, PodDisruptionBudget
+from tgp.core.model.workload import DaemonSet, Job, Metadata, Namespace, PodDisruptionBudget
 
 # Asks the API server to send the metadata only: a Secret's data is not even sent.
 METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
@@ -109,6 +109,55 @@ class DaemonSetReader:
 
     def bare(self, found: PartialObject, known: Mapping[ObjectKey, DaemonSet]) -> DaemonSet:
         return DaemonSet(**self._plates.bare(found, known))
+
+
+class _JobSpecWire(msgspec.Struct, frozen=True, gc=False):
+    suspend: bool | None = None
+    parallelism: int | None = None
+    completions: int | None = None
+    template: _TemplateWire = _TemplateWire()
+
+
+class _JobConditionWire(msgspec.Struct, frozen=True, gc=False):
+    type: str = ""
+    status: str = ""
+
+
+class _JobStatusWire(msgspec.Struct, frozen=True, gc=False):
+    succeeded: int | None = None
+    conditions: tuple[_JobConditionWire, ...] | None = None
+
+
+class JobWire(msgspec.Struct, frozen=True, gc=False):
+    metadata: MetaWire
+    spec: _JobSpecWire = _JobSpecWire()
+    status: _JobStatusWire = _JobStatusWire()
+
+
+class JobReader:
+    wire = JobWire
+
+    def __init__(self) -> None:
+        self._plates = ObjectMetaReader()
+        self._specs = Specs(self._plates)
+        self.pools = self._specs.pools()
+
+    def read(self, wire: JobWire, known: Mapping[ObjectKey, Job]) -> Job:
+        spec, ends = wire.spec, ("Complete", "Failed")
+        template = msgspec.json.decode(bytes(spec.template.spec) or b"{}", type=SpecWire)
+        return Job(
+            **_plate(self._plates, wire.metadata, known),
+            suspended=spec.suspend is True,
+            parallelism=1 if spec.parallelism is None else spec.parallelism,
+            completions=spec.completions,
+            succeeded=wire.status.succeeded or 0,
+            finished=any(row.type in ends and row.status == "True" for row in wire.status.conditions or ()),
+            pod_labels=given(spec.template.metadata.labels, self._plates.labels, NO_LABELS),
+            requests=self._specs.requests(template),
+        )
+
+    def bare(self, found: PartialObject, known: Mapping[ObjectKey, Job]) -> Job:
+        return Job(**self._plates.bare(found, known))
 
 
 class _BudgetSpecWire(msgspec.Struct, frozen=True, gc=False):
