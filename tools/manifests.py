@@ -39,6 +39,7 @@ NOT_IN_A_POD = {"kubeconfig", "context", "namespace", "leaderElect"}
 
 LABELS = '{{- include "tgp-operator.labels" . | nindent 4 }}'
 OUR_NAMESPACE = "{{ .Release.Namespace }}"
+MUTATING = '{{- if semverCompare ">=1.36-0" .Capabilities.KubeVersion.Version }}\n'
 POLICIES = '{{- if and .Values.policies.enabled (semverCompare ">=1.30-0" .Capabilities.KubeVersion.Version) }}\n'
 
 INSTALL_HEAD = """# The operator, its kinds and its rights: kubectl apply --server-side -f deploy/install.yaml
@@ -102,7 +103,9 @@ VALUES = (
     Value(
         "policies.enabled",
         True,
-        "From Kubernetes 1.30 on: in kube-system the operator may write bootstrap tokens and no other Secret.",
+        "From Kubernetes 1.30 on: in kube-system the operator may write bootstrap tokens and no other Secret, of pods "
+        "it may change what budgets need and nothing else, and budgets may deny new pods. From 1.36 on: they may "
+        "gate them.",
     ),
     Value("serviceMonitor.enabled", True, "A ServiceMonitor where the cluster knows that kind."),
     Value("serviceMonitor.labels", {}, "Labels by which your Prometheus selects it."),
@@ -191,7 +194,8 @@ def _templated(text: str) -> str:
     assert NAMESPACE not in text, f"a namespace that is not filled in:\n{text}"
     if "\n  labels:\n" in text:
         return text.replace("\n  labels:\n", f"\n  labels:\n    {LABELS}\n", 1)
-    return re.sub(r"^(metadata:\n  name: .*\n)", rf"\1  labels:\n    {LABELS}\n", text, count=1, flags=re.MULTILINE)
+    text = re.sub(r"^(metadata:\n  name: .*\n)", rf"\1  labels:\n    {LABELS}\n", text, count=1, flags=re.MULTILINE)
+    return f"{MUTATING}{text}{{{{- end }}}}\n" if "\nkind: MutatingAdmissionPolicy" in text else text
 
 
 # Values: from the table above and the operator's own

@@ -247,7 +247,11 @@ def _runs(names: list[str]) -> list[str]:
         ("yes", "patch gpunodepools.tgp.io --subresource=status -n default"),
         ("yes", "create gpurequests.tgp.io -n default"),
         ("yes", "patch pods --subresource=status -n default"),  # nominatedNodeName
-        ("no", "patch pods -n default"),
+        ("yes", "patch pods -n default"),  # the gate of a budget, by deploy/policy/operator-pods.yaml nothing else
+        ("no", "update pods -n default"),
+        ("yes", "get mutatingadmissionpolicies.admissionregistration.k8s.io/tgp-budgets-gate"),
+        ("no", "get mutatingadmissionpolicies.admissionregistration.k8s.io/another"),
+        ("no", "list validatingadmissionpolicies.admissionregistration.k8s.io"),
         ("yes", "watch persistentvolumeclaims -n default"),
         ("yes", "list persistentvolumes"),
         ("yes", "watch storageclasses.storage.k8s.io"),

@@ -30,7 +30,7 @@ from tgp.controllers.disruption.reconciler import BELIEVED_AFTER
 from tgp.controllers.instances import accounts, consistency, leftover_nodes, orphan_collector
 from tgp.controllers.market import reconciler as market
 from tgp.controllers.requests import launch, observe
-from tgp.core.budgets import account, spans
+from tgp.core.budgets import account, resume, spans
 from tgp.core.classes import default_class, market_status
 from tgp.core.disruption import candidates, causes, exchange, illness, moves, restart_cost
 from tgp.core.inventory import orphan_evidence, orphans
@@ -56,6 +56,7 @@ RENT, REQUESTS, SAFETY, WEBHOOK, WORLD = (
     f"docs/{name}.md" for name in ("rent", "requests", "safety", "webhook", "world")
 )
 PLANNER, DISRUPTION, ACCOUNTING = "docs/planner.md", "docs/disruption.md", "docs/accounting.md"
+BUDGETS = "docs/budgets.md"
 # Made from the code, bound by tests of their own, or without figures of the code.
 OTHER_PAGES = frozenset({FIELDS, "docs/providers.md", "docs/new-provider.md", "docs/talos-judge.md", "docs/values.md"})
 # From there on a page reports what was measured.
@@ -222,6 +223,7 @@ FIGURES = (
     Figure(SAFETY, "{} after its attempt is over", of_seconds(joining.AFTER_THE_END)),
     Figure(SAFETY, "the taint of a move that is over is gone within {}", of_seconds(move_checkers.DEAD_FOR)),
     Figure(SAFETY, "stays in the mesh for more than {}", of_seconds(joining.OUT_OF_THE_MESH)),
+    Figure(BUDGETS, "of the window (at least {})", of_seconds(resume.AT_LEAST)),
     Figure(ACCOUNTING, "is believed if it is at most {} older", of_seconds(spans.STATUS_DELAY)),
     Figure(ACCOUNTING, "those that ended in the last {}", of_seconds(account.ENDED_KEPT)),
     Figure(ACCOUNTING, "finished more than {} before", of_seconds(account.COUNTED_BEFORE)),

@@ -168,6 +168,9 @@ class GPUWorkloadBudgetStatus(ApiStruct, frozen=True, kw_only=True):
         datetime | None, Field(doc="When a pod was last evicted or paused.", format="date-time")
     ] = None
     paused_pods: Annotated[int, Field(doc="Pods with the annotation tgp.io/paused-at.", minimum=0)] = 0
+    gated_pods: Annotated[
+        int, Field(doc="New pods that wait behind the scheduling gate tgp.io/budget for hours to come back.", minimum=0)
+    ] = 0
     alerted: Annotated[
         tuple[Annotated[str, Field(max_length=8)], ...],
         Field(doc="Alerts that were raised and hold.", max_items=16, list_type="set"),

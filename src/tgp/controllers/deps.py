@@ -32,6 +32,7 @@ from tgp.api.resource import (
     STORAGE_CLASS,
     Resource,
 )
+from tgp.controllers.budgets.gated_pods import GATED_PODS, by_gate
 from tgp.controllers.classes.implicit_class import AllClasses
 from tgp.controllers.market.reconciler import MarketState
 from tgp.controllers.pools.indexes import BY_CLASS, WAITING_PODS, by_class, by_waiting
@@ -111,7 +112,7 @@ class Stores:
         )
         self.requests: Store[KubeObject[GPURequest]] = Store(GPU_REQUEST, INDEXES)
         self.nodes: Store[Node] = Store(NODE)
-        self.pods: Store[Pod] = Store(POD, {PODS_BY_NODE: by_node_name, WAITING_PODS: by_waiting})
+        self.pods: Store[Pod] = Store(POD, {PODS_BY_NODE: by_node_name, WAITING_PODS: by_waiting, GATED_PODS: by_gate})
         self.daemon_sets: Store[DaemonSet] = Store(DAEMON_SET)
         self.disruption_budgets: Store[PodDisruptionBudget] = Store(POD_DISRUPTION_BUDGET)
         self.claims: Store[Claim] = Store(PERSISTENT_VOLUME_CLAIM)

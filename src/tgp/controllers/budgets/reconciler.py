@@ -7,6 +7,8 @@ from typing import Any
 from tgp.api.budget import GPUWorkloadBudget
 from tgp.api.resource import GPU_WORKLOAD_BUDGET, POD
 from tgp.api.values import rfc3339
+from tgp.controllers.budgets.admission import PolicyCheck, set_label
+from tgp.controllers.budgets.gated_pods import GatedPods
 from tgp.controllers.budgets.tracker import BudgetMemory, BudgetTracker
 from tgp.controllers.status_writer import StatusWriter
 from tgp.core.budgets.assess import Assessment, assess
@@ -56,6 +58,8 @@ class BudgetReconciler:
         clock: Clock,
         silent_for: Callable[[], float],
         list_pods: Callable[[], Awaitable[None]],
+        gated: GatedPods,
+        policies: PolicyCheck,
     ) -> None:
         self._budgets = budgets
         self._tracker = tracker
@@ -65,6 +69,8 @@ class BudgetReconciler:
         self._clock = clock
         self._silent_for = silent_for
         self._list_pods = list_pods
+        self._gated = gated
+        self._policies = policies
 
     async def reconcile(self, key: ObjectKey) -> datetime | None:
         record = self._budgets.get(key)
@@ -73,6 +79,8 @@ class BudgetReconciler:
             return None
         if record.value is None or record.deleting:
             return None
+        if await set_label(self._cluster, record):
+            return self._clock.now()  # by the next reconcile, which sees this write
         try:
             memory = self._tracker.memory_of(record, record.value, listed_again=False)
             if memory is None or memory.missing:  # what one list does not show may be there: ask for another
@@ -81,6 +89,7 @@ class BudgetReconciler:
         except NewerAccount:
             await self._leave_alone(record)
             return None
+        asked_again = await self._policies.look(record.value.spec.enforcement.admission)
         now = self._clock.now()
         if memory is None or not self._tracker.close_missing(memory):
             return now + EMPTY_AGAIN
@@ -99,7 +108,7 @@ class BudgetReconciler:
                 return now  # by the next reconcile, which sees this write
         elif self._may_act(memory, now) and await self._enforce(record, memory, seen, now):
             await self._write(record, memory, seen, saying, {"lastEnforcementAt": rfc3339(now)})
-        return self._next_look(memory, seen, now)
+        return _earliest(self._next_look(memory, seen, now), asked_again)
 
     # -- what is told --------------------------------------------------------------------------------------------------
 
@@ -115,6 +124,7 @@ class BudgetReconciler:
             raised(memory.spec, memory.limits, seen, before.alerted),
             record.generation,
             trouble.reason if trouble is not None else "",
+            self._gated.count(record.key.namespace, memory.spec),
         )
 
     def _trouble(self, memory: BudgetMemory) -> Trouble | None:
@@ -128,7 +138,7 @@ class BudgetReconciler:
                 return Trouble("EvictionBlocked", f"PodDisruptionBudgets keep pods that should go: {names}")
         if memory.spec.enforcement.action == "Pause":
             return Trouble("PauseUnavailable", PAUSE)
-        return None
+        return self._policies.trouble(memory.spec.enforcement.admission)
 
     async def _write(
         self,
@@ -144,6 +154,7 @@ class BudgetReconciler:
         said = {
             **parts(memory.spec, seen, saying, account),
             "trackedPods": memory.tracked,
+            "gatedPods": saying.gated or None,
             **(more or {}),
         }
         updates = conditions(memory.spec, seen, self._trouble(memory))
@@ -229,6 +240,10 @@ class BudgetReconciler:
         self._journal.note(PodEnforced(about, record.key, "Evict", outcome))
         message = f"Pod {pod.key.name} {what}: the quota is used up"
         self._journal.note(BudgetNoted(_subject(record), outcome, message, warning=True))
+
+
+def _earliest(*moments: datetime | None) -> datetime | None:
+    return min((each for each in moments if each is not None), default=None)
 
 
 def _back_at(memory: BudgetMemory, seen: Assessment, begun: datetime) -> datetime:

@@ -38,6 +38,7 @@ class Told(msgspec.Struct, frozen=True):
     alerted: tuple[str, ...] = ()
     generation: int = 0
     trouble: str = ""  # the reason of Degraded
+    gated: int = 0  # pods that wait behind its gate
 
 
 class Trouble(msgspec.Struct, frozen=True):
@@ -64,11 +65,12 @@ def raised(spec: GPUWorkloadBudgetSpec, limits: Limits, seen: Assessment, before
 
 def worth_writing(told: Told, now: Told, limits: Limits, seen: Assessment, *, changed: bool) -> bool:
     """`now`: what the status would say. `changed`: a span opened or closed."""
-    same = (told.exceeded_at, told.alerted, told.generation, told.trouble) == (
+    same = (told.exceeded_at, told.alerted, told.generation, told.trouble, told.gated) == (
         now.exceeded_at,
         now.alerted,
         now.generation,
         now.trouble,
+        now.gated,
     )
     if changed or not same:
         return True
