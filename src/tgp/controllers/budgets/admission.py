@@ -88,6 +88,8 @@ class GateReconciler:
         if not pods:
             return None
         now = self._clock.now()
+        if self._gated.unreadable(key.name):
+            return now + LOOKED_AGAIN
         again = False
         going = self._going(key.name, pods, now)
         for pod in going:

@@ -45,6 +45,10 @@ class GatedPods:
         (namespace,) = before or after
         return [key for key, spec in self.holders(namespace)]
 
+    def unreadable(self, namespace: str) -> bool:
+        """Whether a budget there was written by a newer version: which pods it holds is not known."""
+        return any(record.value is None for record in self._budgets.values() if record.key.namespace == namespace)
+
     def holders(self, namespace: str) -> Iterator[tuple[ObjectKey, GPUWorkloadBudgetSpec]]:
         """The budgets that may hold pods behind a gate."""
         for record in self._budgets.values():

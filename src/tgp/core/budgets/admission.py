@@ -79,13 +79,25 @@ def admit(pod: NewPod, budgets: Iterable[tuple[ObjectKey, GPUWorkloadBudget]]) -
 
 
 def refusal(key: ObjectKey, budget: GPUWorkloadBudget) -> str:
+    return f"budget {used_up(key, budget)}. Next: tgp why budget/{key}"
+
+
+def used_up(key: ObjectKey, budget: GPUWorkloadBudget) -> str:
     status = budget.status
     used = f" ({status.consumed_gpu_hours} of {budget.spec.quota.gpu_hours} GPU-hours)"
     back = f"hours come back at {rfc3339(status.next_change_at)}" if status.next_change_at is not None else NO_HOURS
-    return (
-        f"budget {key} is used up{used if status.consumed_gpu_hours is not None else ''}: {back}. "
-        f"Next: tgp why budget/{key}"
-    )
+    return f"{key} is used up{used if status.consumed_gpu_hours is not None else ''}: {back}"
+
+
+def waits_for(holders: Iterable[tuple[ObjectKey, GPUWorkloadBudget]]) -> str:
+    """What a pod behind the gate waits for. `holders`: the budgets with admission Gate that it belongs to."""
+    told = [
+        used_up(key, budget) if closed(budget) else f"{key} has hours left: pods that wait are let go one by one"
+        for key, budget in holders
+    ]
+    if not told:
+        return f"the operator to remove its gate {GATE}: no budget holds it any more"
+    return f"hours of its budget: {'; '.join(told)}. Before that nothing is bought for it"
 
 
 # -- where it cannot work ----------------------------------------------------------------------------------------------
