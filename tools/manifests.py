@@ -43,6 +43,7 @@ NOT_IN_A_POD = {"kubeconfig", "context", "namespace", "leaderElect"}
 
 LABELS = '{{- include "tgp-operator.labels" . | nindent 4 }}'
 OUR_NAMESPACE = "{{ .Release.Namespace }}"
+MUTATING = '{{- if semverCompare ">=1.36-0" .Capabilities.KubeVersion.Version }}\n'
 POLICIES = '{{- if and .Values.policies.enabled (semverCompare ">=1.30-0" .Capabilities.KubeVersion.Version) }}\n'
 
 INSTALL_HEAD = """# The operator, its kinds and its rights: kubectl apply --server-side -f deploy/install.yaml
@@ -135,8 +136,9 @@ VALUES = (
     Value(
         "policies.enabled",
         True,
-        "From Kubernetes 1.30 on: in kube-system the operator may write bootstrap tokens and no other Secret; and "
-        "uninstalling is refused while machines cost money.",
+        "From Kubernetes 1.30 on: in kube-system the operator may write bootstrap tokens and no other Secret, of pods "
+        "it may change what budgets need and nothing else, budgets may deny new pods, and uninstalling is refused "
+        "while machines cost money. From 1.36 on: budgets may gate new pods.",
     ),
     Value("serviceMonitor.enabled", True, "A ServiceMonitor where the cluster knows that kind."),
     Value("serviceMonitor.labels", {}, "Labels by which your Prometheus selects it."),
@@ -245,7 +247,8 @@ def _templated(text: str) -> str:
     text = text.replace("RELEASE REVISION", "{{ .Release.Name }} {{ .Release.Revision }}")
     if "\n  labels:\n" in text:
         return text.replace("\n  labels:\n", f"\n  labels:\n    {LABELS}\n", 1)
-    return re.sub(r"^(metadata:\n  name: .*\n)", rf"\1  labels:\n    {LABELS}\n", text, count=1, flags=re.MULTILINE)
+    text = re.sub(r"^(metadata:\n  name: .*\n)", rf"\1  labels:\n    {LABELS}\n", text, count=1, flags=re.MULTILINE)
+    return f"{MUTATING}{text}{{{{- end }}}}\n" if "\nkind: MutatingAdmissionPolicy" in text else text
 
 
 # Values: from the table above and the operator's own

@@ -102,6 +102,32 @@ def test_a_pod_is_demand_or_says_why_not(pod: Pod, reason: str, words: str):
     assert words in state_of(pod)[1]
 
 
+def test_a_pod_behind_the_gate_of_a_budget_names_it_and_when_hours_come_back(cluster: Mounted):
+    budgets = f"{cluster.url}/apis/tgp.io/v1/namespaces/ml/gpuworkloadbudgets"
+    spec = {
+        "selector": {"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]},
+        "quota": {"gpuHours": 100, "windowHours": 24},
+        "enforcement": {"action": "Evict", "admission": "Gate"},
+    }
+    closed = {
+        "consumedGpuHours": "100.2",
+        "nextChangeAt": "2026-11-16T15:00:00Z",
+        "conditions": [condition("QuotaExceeded", status="True", reason="QuotaReached")],
+    }
+    waits(cluster, "train-0", schedulingGates=[{"name": "tgp.io/budget"}])
+    assert "waits for   the operator to remove its gate tgp.io/budget" in why(cluster, "pod/train-0").stdout
+    kind = {"apiVersion": "tgp.io/v1", "kind": "GPUWorkloadBudget"}
+    send(budgets, "POST", {**kind, "metadata": {"name": "team-a"}, "spec": spec})
+    assert "ml/team-a has hours left" in " ".join(why(cluster, "pod/train-0").stdout.split())
+    send(f"{budgets}/team-a/status", "PATCH", {"status": closed}, "application/merge-patch+json")
+    said = " ".join(why(cluster, "pod/train-0").stdout.split())
+
+    assert "pod ml/train-0: Pending (BudgetGate)" in said
+    assert "ml/team-a is used up (100.2 of 100 GPU-hours): hours come back at 2026-11-16T15:00:00Z" in said
+    assert "nothing is bought for it" in said
+    assert "get gwb -n ml" in said
+
+
 def test_a_pod_of_another_scheduler_is_not_planned_for(cluster: Mounted):
     with_pool(cluster)
     waits(cluster, "train-0", schedulerName="volcano")

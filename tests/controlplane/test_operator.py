@@ -247,11 +247,14 @@ def _runs(names: list[str]) -> list[str]:
         ("yes", "patch gpunodepools.tgp.io --subresource=status -n default"),
         ("yes", "create gpurequests.tgp.io -n default"),
         ("yes", "patch pods --subresource=status -n default"),  # nominatedNodeName
-        ("yes", "patch pods -n default"),  # the annotations of budgets
+        ("yes", "patch pods -n default"),  # annotations, gate and finalizer of budgets; a policy allows no other change
         ("no", "update pods -n default"),
         ("yes", "patch jobs.batch -n default"),  # suspended by a budget
         ("no", "create jobs.batch -n default"),
         ("no", "delete jobs.batch -n default"),
+        ("yes", "get mutatingadmissionpolicies.admissionregistration.k8s.io/tgp-budgets-gate"),
+        ("no", "get mutatingadmissionpolicies.admissionregistration.k8s.io/another"),
+        ("no", "list validatingadmissionpolicies.admissionregistration.k8s.io"),
         ("yes", "watch persistentvolumeclaims -n default"),
         ("yes", "list persistentvolumes"),
         ("yes", "watch storageclasses.storage.k8s.io"),

@@ -16,7 +16,8 @@ from tools.controlplane.helm import Helm, HelmFailed
 
 NEWEST, OLDEST = "1.36.0", "1.28.0"
 LONGEST_RELEASE = "r" * 53  # Helm takes no longer name
-CLUSTER_WIDE = ("ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+POLICY_KINDS = ("ValidatingAdmissionPolicy", "MutatingAdmissionPolicy")
+CLUSTER_WIDE = ("ClusterRole", "ClusterRoleBinding", *POLICY_KINDS, *(f"{kind}Binding" for kind in POLICY_KINDS))
 IN_OTHER_NAMESPACES = {"kube-system", "kube-node-lease"}
 DEPLOYMENT = "tgp-operator-controller-manager"
 
@@ -103,10 +104,12 @@ def test_the_roles_are_those_that_tests_run_the_operator_under(usual):
 
 def test_both_ends_of_what_is_supported_are_served(helm, usual):
     oldest = rendered(helm, kubernetes=OLDEST)
-    only_new = {key for key in usual if key[0].startswith("ValidatingAdmissionPolicy")}
+    only_new = {key for key in usual if "AdmissionPolicy" in key[0]}
+    newest = {key for key in usual if key[0].startswith("MutatingAdmissionPolicy")}
 
     assert {name for _, _, name in only_new} == {it for _, _, it in policies()}
     assert set(oldest) == set(usual) - only_new
+    assert set(rendered(helm, kubernetes="1.35.0")) == set(usual) - newest
     with pytest.raises(HelmFailed, match=r"kubeVersion: >=1\.28"):
         rendered(helm, kubernetes="1.27.0")
 

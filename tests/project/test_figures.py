@@ -224,6 +224,7 @@ FIGURES = (
     Figure(SAFETY, "no finalizer of a budget stays for more than {}", of_seconds(holds.OUTLIVES)),
     Figure(SAFETY, "the taint of a move that is over is gone within {}", of_seconds(move_checkers.DEAD_FOR)),
     Figure(SAFETY, "stays in the mesh for more than {}", of_seconds(joining.OUT_OF_THE_MESH)),
+    Figure(BUDGETS, "of the window (at least {})", of_seconds(resume.AT_LEAST)),
     Figure(ACCOUNTING, "is believed if it is at most {} older", of_seconds(spans.STATUS_DELAY)),
     Figure(ACCOUNTING, "those that ended in the last {}", of_seconds(account.ENDED_KEPT)),
     Figure(ACCOUNTING, "finished more than {} before", of_seconds(account.COUNTED_BEFORE)),

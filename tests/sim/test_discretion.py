@@ -11,6 +11,8 @@ from ruamel.yaml import YAML
 from tests.sim.an_operator import NAMESPACE_NAME, a_class, a_pool, a_secret, create, furnish, ready, settle, writes
 from tests.sim.joining.a_tailnet import a_tailnet_class, joining
 from tests.sim.lifecycle.a_world import give_keys, sim_env
+from tests.sim.test_budget_admission import gated, used_up
+from tests.sim.test_budget_admission import install as install_budget_policies
 from tests.sim.test_budget_pauses import a_job, suspended
 from tests.sim.test_budgets import a_budget, a_team_pod
 from tests.sim.test_budgets import begin as begin_budgets
@@ -19,7 +21,14 @@ from tests.sim.test_pools import two_machines
 from tests.sim.test_seed_environment import begin as own_machines
 from tgp.adapters.kube.client import APPLY_PATCH
 from tgp.adapters.kube.events import CORE_EVENT
-from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, LEGACY_BUDGET, SECRET
+from tgp.api.resource import (
+    GPU_NODE_CLASS,
+    GPU_NODE_POOL,
+    GPU_REQUEST,
+    GPU_WORKLOAD_BUDGET,
+    LEGACY_BUDGET,
+    SECRET,
+)
 from tgp.app.settings import Settings
 from tgp.ports.http import Call, HangUp
 from tgp.sim.world import KUBERNETES, World
@@ -104,7 +113,9 @@ def test_it_asks_for_every_right_it_was_given_and_for_no_other():
 
         assert replica.ended
         assert writes(world)
-    asked |= _asked_to_join() | _asked_to_nominate() | _asked_for_own_machines() | _asked_to_pause()
+    asked |= (
+        _asked_to_join() | _asked_to_nominate() | _asked_for_own_machines() | _asked_to_pause() | _asked_for_budgets()
+    )
     lists = {("list", group, resource) for verb, group, resource in asked if verb == "watch"}  # where none can stream
     implied = {APPROVE for right in asked if right[2] == "certificatesigningrequests/approval"}  # asked by the server
     assert asked - {NO_RIGHT} | lists | implied == _granted()
@@ -166,6 +177,22 @@ def _asked_to_pause() -> set[tuple[str, str, str]]:
         a_job(world, "train")
         world.run(minutes=10)
         assert suspended(world, "train")
+    return asked
+
+
+def _asked_for_budgets() -> set[tuple[str, str, str]]:
+    """What it takes besides to look for the policies of budgets, and to lift a gate."""
+    asked: set[tuple[str, str, str]] = set()
+    with World("rights of budgets") as world:
+        install_budget_policies(world)
+        _overhear(world, asked)
+        begin_budgets(world)
+        a_budget(world, "denies", admission="Deny")
+        used_up(world, "Gate")
+        a_team_pod(world, "waits")
+        world.api.local_api.delete(GPU_WORKLOAD_BUDGET, "default", "team-a")
+        world.run(minutes=2)
+        assert gated(world) == []
     return asked
 
 

@@ -170,6 +170,9 @@ class GPUWorkloadBudgetStatus(ApiStruct, frozen=True, kw_only=True):
     paused_pods: Annotated[
         int, Field(doc="Pods that this budget paused: stopped with their Job, or annotated.", minimum=0)
     ] = 0
+    gated_pods: Annotated[
+        int, Field(doc="New pods that wait behind the scheduling gate tgp.io/budget for hours to come back.", minimum=0)
+    ] = 0
     alerted: Annotated[
         tuple[Annotated[str, Field(max_length=8)], ...],
         Field(doc="Alerts that were raised and hold.", max_items=16, list_type="set"),

@@ -51,6 +51,20 @@ POD_DISRUPTION_BUDGET = Resource("policy", "v1", "poddisruptionbudgets", "PodDis
 CERTIFICATE_SIGNING_REQUEST = Resource(
     "certificates.k8s.io", "v1", "certificatesigningrequests", "CertificateSigningRequest", namespaced=False
 )
+VALIDATING_ADMISSION_POLICY, VALIDATING_ADMISSION_POLICY_BINDING = (
+    Resource("admissionregistration.k8s.io", "v1", plural, kind, namespaced=False)
+    for plural, kind in (
+        ("validatingadmissionpolicies", "ValidatingAdmissionPolicy"),
+        ("validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding"),
+    )
+)
+MUTATING_ADMISSION_POLICY, MUTATING_ADMISSION_POLICY_BINDING = (
+    Resource("admissionregistration.k8s.io", "v1", plural, kind, namespaced=False)
+    for plural, kind in (
+        ("mutatingadmissionpolicies", "MutatingAdmissionPolicy"),
+        ("mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding"),
+    )
+)
 CUSTOM_RESOURCE_DEFINITION = Resource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
 )

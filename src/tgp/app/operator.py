@@ -261,7 +261,8 @@ class Operator:
     def _budget_rows(self) -> Iterable[BudgetRow]:
         for key, memory in self.budgets.tracker.memories():
             exceeded = memory.told.exceeded_at is not None
-            yield BudgetRow(key, memory.limits, memory.account, exceeded=exceeded, pods=memory.tracked)
+            gated = self.budgets.gated.count(key.namespace, memory.spec)
+            yield BudgetRow(key, memory.limits, memory.account, exceeded=exceeded, pods=memory.tracked, gated=gated)
 
     def _note_lease(self, why: str) -> None:
         assert self.elector is not None, "only the elector reports on the Lease"

@@ -33,6 +33,7 @@ from tgp.api.resource import (
     STORAGE_CLASS,
     Resource,
 )
+from tgp.controllers.budgets.gated_pods import GATED_PODS, by_gate
 from tgp.controllers.budgets.indexes import BUDGET_PODS, PAUSED_JOBS, by_budget_mark, by_pause
 from tgp.controllers.classes.implicit_class import AllClasses
 from tgp.controllers.market.reconciler import MarketState
@@ -115,7 +116,13 @@ class Stores:
         self.requests: Store[KubeObject[GPURequest]] = Store(GPU_REQUEST, INDEXES)
         self.nodes: Store[Node] = Store(NODE)
         self.pods: Store[Pod] = Store(
-            POD, {PODS_BY_NODE: by_node_name, WAITING_PODS: by_waiting, BUDGET_PODS: by_budget_mark}
+            POD,
+            {
+                PODS_BY_NODE: by_node_name,
+                WAITING_PODS: by_waiting,
+                BUDGET_PODS: by_budget_mark,
+                GATED_PODS: by_gate,
+            },
         )
         self.daemon_sets: Store[DaemonSet] = Store(DAEMON_SET)
         self.jobs: Store[Job] = Store(JOB, {PAUSED_JOBS: by_pause})

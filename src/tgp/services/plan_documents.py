@@ -113,7 +113,7 @@ class PodEnquiry:
 
     pod: Pod
     now: datetime  # by the API server's clock
-    reason: str  # CamelCase: "Scheduled", "SchedulingGated", … "Waits" if machines may be bought for it
+    reason: str  # CamelCase: "Scheduled", "BudgetGate", … "Waits" if machines may be bought for it
     message: str
     machine: KubeObject[GPURequest] | None = None  # under the Node where it runs; None: no request's, or not seen
     bought: tuple[KubeObject[GPURequest], ...] = ()  # requests that a pool wrote for it, and that have not ended

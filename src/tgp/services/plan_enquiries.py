@@ -5,10 +5,12 @@ from dataclasses import replace
 
 import msgspec
 
+from tgp.api.budget import GPUWorkloadBudget
 from tgp.api.nodepool import GPUNodePool, canonical_policy
 from tgp.api.request import GPURequest
 from tgp.api.values import NEVER, span
 from tgp.controllers.requests.indexes import BY_NODE, PODS_BY_NODE
+from tgp.core.budgets.admission import GATES, meets, waits_for
 from tgp.core.disruption.candidates import standing_of, why_left
 from tgp.core.disruption.causes import WHEN_UNDERUTILIZED, DisruptionCause, Machine, NoCause, cause_of
 from tgp.core.disruption.moves import CONDITION
@@ -31,6 +33,7 @@ from tgp.core.requests.protection import protection_of
 from tgp.services.plan_documents import NodeEnquiry, PodEnquiry, PodPlan, PoolEnquiry, PoolNote
 from tgp.services.plan_world import Sight, TerminalWorld
 
+BUDGET_GATE = "BudgetGate"  # the reason of a pod that waits for hours of a budget
 WAITS = "Waits"  # the reason of a pod that machines may be bought for
 PURCHASE_EVENTS = frozenset({"TriggeredScaleUp", "NotTriggerScaleUp"})
 
@@ -53,6 +56,18 @@ def state_of(pod: Pod) -> tuple[str, str]:
     if not asks_for_gpus(pod):
         return "NoGPU", "a Node with room: it requests no GPU, and machines are bought only for pods that do"
     return WAITS, "a machine with a GPU"
+
+
+def behind_budget_gate(pod: Pod, budgets: Iterable[KubeObject[GPUWorkloadBudget]]) -> tuple[str, str]:
+    """The same of a pod that waits behind the gate of budgets: `budgets` are those of its namespace."""
+    holders = [
+        (record.key, record.value)
+        for record in budgets
+        if record.value is not None
+        and record.value.spec.enforcement.admission == GATES
+        and meets(record.value.spec, pod.labels, pod.requests.milli(record.value.spec.gpu_resource_name))
+    ]
+    return BUDGET_GATE, waits_for(holders)
 
 
 def pod_enquiry(

@@ -8,7 +8,12 @@ from typing import TypeVar
 import msgspec
 
 from tgp.adapters.kube.connect import Connection
+from tgp.adapters.kube.list import ListTarget
+from tgp.adapters.kube.records.kinds import typed
 from tgp.adapters.kube.store import Store
+from tgp.api.budget import GPUWorkloadBudget
+from tgp.api.resource import GPU_WORKLOAD_BUDGET
+from tgp.core.budgets.admission import GATE
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.placement import Affinity, NodeTerm
 from tgp.core.model.pod import Pod
@@ -19,7 +24,7 @@ from tgp.core.pools.orders import AnchoredOrder, anchor_of, free_names, manifest
 from tgp.core.pools.planner.plan import plan
 from tgp.core.pools.planner.world import NO_POOL, Order, Plan, PlanInput, PlannedPool, Unserved
 from tgp.core.pools.replicas import missing_slots, world_of_slots
-from tgp.ports.cluster import NotFound
+from tgp.ports.cluster import Forbidden, NotFound
 from tgp.services.cluster_reads import ClusterReads
 from tgp.services.consolidation import consolidation_of
 from tgp.services.plan_documents import (
@@ -35,7 +40,7 @@ from tgp.services.plan_documents import (
     PoolNote,
     PreferenceCost,
 )
-from tgp.services.plan_enquiries import WAITS, node_enquiry, pod_enquiry, pool_enquiry, state_of
+from tgp.services.plan_enquiries import WAITS, behind_budget_gate, node_enquiry, pod_enquiry, pool_enquiry, state_of
 from tgp.services.plan_world import Sight, TerminalWorld, seen_by_user, world_of
 from tgp.services.requests import MarketReader
 
@@ -92,11 +97,21 @@ class PlanService:
         pod = self._found("pod", self._with_namespace(key), sight.stores.pods)
         events = await self._reads.events(pod.key.namespace, uid_text(pod.uid))
         if state_of(pod)[0] != WAITS:
-            return pod_enquiry(sight, pod, None, events, None)
+            return pod_enquiry(sight, pod, None, events, await self._budget_gate(pod))
         world = await self._world(sight)
         refused = (each for each in world.observation.demand.refused if each.pod.uid == pod.uid)
         why = next(((each.reasons[0].reason, each.reasons[0].message) for each in refused), None)
         return pod_enquiry(world.sight, pod, plan_of(world, PlanQuestion()), events, why)
+
+    async def _budget_gate(self, pod: Pod) -> tuple[str, str] | None:
+        """None: no gate of a budget holds it, or the user may not see budgets."""
+        if GATE not in pod.gates or pod.node or pod.finished or pod.deleting:
+            return None
+        kind = typed(GPU_WORKLOAD_BUDGET, GPUWorkloadBudget)
+        try:
+            return behind_budget_gate(pod, await self._reads.listed(ListTarget(kind, pod.key.namespace)))
+        except (Forbidden, NotFound):
+            return None
 
     async def node(self, name: str) -> NodeEnquiry:
         sight = await seen_by_user(self._reads)

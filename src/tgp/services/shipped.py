@@ -10,12 +10,22 @@ from ruamel.yaml import YAML
 
 TREE = Path(__file__).parents[3]  # the repository, where the package is not installed from a wheel
 RIGHTS = ("deploy", "rbac", "operator.yaml")
+BUDGET_POLICIES = ("deploy", "policy", "budgets.yaml")
 
 
 def operator_rights() -> Iterator[dict[str, Any]]:
     """Namespace, account, roles and bindings of the operator."""
-    inside = files("tgp").joinpath(*RIGHTS)
-    yield from documents(inside if inside.is_file() else TREE.joinpath(*RIGHTS))
+    return documents(_file(RIGHTS))
+
+
+def budget_policies() -> Iterator[dict[str, Any]]:
+    """The admission policies of budgets, and their bindings."""
+    return documents(_file(BUDGET_POLICIES))
+
+
+def _file(parts: tuple[str, ...]) -> Traversable:
+    inside = files("tgp").joinpath(*parts)
+    return inside if inside.is_file() else TREE.joinpath(*parts)
 
 
 def documents(file: Traversable) -> Iterator[dict[str, Any]]:

@@ -5,6 +5,7 @@ from typing import Any
 from unittest.mock import patch
 
 from tests.sim.an_operator import create
+from tests.sim.test_budget_admission import gated, install, used_up
 from tests.sim.test_budget_pauses import a_job, edit, suspended
 from tests.sim.test_budgets import (
     CPU,
@@ -173,6 +174,22 @@ def no_pod_shown(seed: str) -> None:
         assert status(world)["gpusInUse"] == "2", "I9: an empty list closed the span of a pod that runs"
 
 
+def gated_while_used_up(seed: str) -> None:
+    """Eight pods wait behind the gate of a budget whose hour has room for a few of them."""
+    with World(seed) as world:
+        install(world)
+        begin(world)
+        used_up(world, "Gate")
+        for number in range(8):
+            a_team_pod(world, f"pod-{number}")
+        waiting = [8]
+        while waiting[-1] == 8 and len(waiting) < 90:
+            world.run(minutes=1)
+            waiting.append(len(gated(world)))
+        assert waiting[-1] >= 6, "more pods were let go than what is left lasts"
+        assert waiting[-1] < 8, "no pod was let go when hours were back"
+
+
 def leaves_the_window(seed: str) -> None:
     """A window of four hours, and use that leaves it second by second."""
     with counted(seed, window=4) as world:
@@ -254,6 +271,7 @@ BUDGETS: tuple[Callable[[str], None], ...] = (
     wiped_account,
     host_with_a_wrong_clock,
     no_pod_shown,
+    gated_while_used_up,
     leaves_the_window,
     deleted_and_created_again,
     paused_in_turn,

@@ -18,6 +18,7 @@ KILLS: dict[str, Kill] = {
     "adopted-machine-switched-on": Kill("found-on", "a box that was on already was switched on"),
     "adopts-by-name": Kill("another-machines-node", "I16"),
     "alert-every-time": Kill("alert-that-holds", "an alert was raised again while it held"),
+    "all-gates-lifted-at-once": Kill("gated-while-used-up", "more pods were let go than what is left lasts"),
     "all-jobs-resumed-at-once": Kill("paused-in-turn", "all paused Jobs went on at once"),
     "all-that-overdraw-go": Kill("dearer-for-good", "more machines were ended than overdrew"),
     "anchor-ignored": Kill("tainted-by-others", "a second machine was bought"),

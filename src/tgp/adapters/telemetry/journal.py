@@ -59,6 +59,7 @@ from tgp.core.model.facts import (
     OrphanTerminationFailing,
     PlanMade,
     PodEnforced,
+    PodGateLifted,
     PodNominated,
     PoolFact,
     ProtectionHolds,
@@ -151,6 +152,10 @@ class LiveJournal:
                 self._orphans(fact).labels(provider_of(fact.access)).inc()
             case AlertRaised() | BudgetNoted() | PodEnforced():
                 self._of_budgets(fact)
+            case PodGateLifted():
+                why = f"hours of {', '.join(fact.budgets)} are left" if fact.budgets else "no budget holds it"
+                message = f"Pod may be scheduled: {why}"
+                self._events.emit(fact.subject, warning=False, reason="GateLifted", message=message)
             case (
                 PlanMade()
                 | NoPodWaits()

@@ -9,7 +9,7 @@ from tgp.app.demo.market import EmbeddedMarket
 from tgp.core.joining.talos.placeholder_values import placeholder_join
 from tgp.core.model.class_secrets import OPERATOR_SECRET
 from tgp.core.model.join import JOIN_SECRET, NEEDED
-from tgp.services.shipped import documents, operator_rights
+from tgp.services.shipped import budget_policies, documents, operator_rights
 from tgp.sim.apiserver import ApiServer
 
 NAMESPACE = "tgp-system"
@@ -24,7 +24,7 @@ def create_fixtures(server: ApiServer, market: EmbeddedMarket) -> None:
     """Everything, in the order in which a user would apply it."""
     for definition in crds(legacy=True):
         server.local_api.as_manager(FIELD_MANAGER).create(CUSTOM_RESOURCE_DEFINITION, definition)
-    for manifest in operator_rights():
+    for manifest in (*operator_rights(), *budget_policies()):
         create_object(server, manifest)
     create_object(server, provider_keys(market))
     create_object(server, join_secret())

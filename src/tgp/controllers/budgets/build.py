@@ -2,7 +2,9 @@
 
 from tgp.adapters.kube.controller import Controller, WatchSource
 from tgp.api.resource import GPU_WORKLOAD_BUDGET
+from tgp.controllers.budgets.admission import GateReconciler, PolicyCheck, namespace_of
 from tgp.controllers.budgets.archive import AccountArchive
+from tgp.controllers.budgets.gated_pods import GatedPods
 from tgp.controllers.budgets.holds import HoldsReconciler
 from tgp.controllers.budgets.legacy_budgets import LegacyBudgetReconciler
 from tgp.controllers.budgets.pauser import Pauser
@@ -24,6 +26,7 @@ class Budgets:
             silent_for=lambda: deps.caches.silent_for(stores.pods),
             watched_until=deps.watched_until,
         )
+        self.gated = GatedPods(stores.pods, stores.budgets)
 
 
 def build(deps: Deps, stores: Stores, budgets: Budgets) -> list[Controller]:
@@ -45,6 +48,8 @@ def build(deps: Deps, stores: Stores, budgets: Budgets) -> list[Controller]:
         clock=deps.clock,
         silent_for=lambda: deps.caches.silent_for(stores.pods),
         list_pods=lambda: deps.caches.list_again(stores.pods),
+        gated=budgets.gated,
+        policies=PolicyCheck(deps.cluster, deps.clock),
         counted=stores.counted,
     )
     holds = HoldsReconciler(
@@ -56,6 +61,9 @@ def build(deps: Deps, stores: Stores, budgets: Budgets) -> list[Controller]:
         journal=deps.journal,
         clock=deps.clock,
     )
+    gates = GateReconciler(
+        budgets.gated, stores.pods, tracker, cluster=deps.cluster, journal=deps.journal, clock=deps.clock
+    )
     mirrors = LegacyBudgetReconciler(stores.legacy_budgets, stores.budgets, deps.cluster, deps.journal, deps.clock)
     return [
         Controller(
@@ -64,6 +72,7 @@ def build(deps: Deps, stores: Stores, budgets: Budgets) -> list[Controller]:
             sources=(
                 WatchSource(stores.budgets),
                 WatchSource(stores.pods, tracker.of_pod),
+                WatchSource(stores.pods, budgets.gated.budgets_of),
                 WatchSource(stores.nodes, tracker.of_node),
                 WatchSource(stores.jobs, tracker.of_job),
             ),
@@ -81,6 +90,12 @@ def build(deps: Deps, stores: Stores, budgets: Budgets) -> list[Controller]:
                 WatchSource(stores.jobs, holds.of_job),
             ),
             workers=deps.settings.workers,
+        ),
+        Controller(
+            "budget-gates",
+            gates,
+            sources=(WatchSource(stores.pods, budgets.gated.namespaces_of), WatchSource(stores.budgets, namespace_of)),
+            workers=1,
         ),
         Controller(
             "legacy-budgets",

@@ -9,7 +9,9 @@ from tgp.adapters.kube.event_channel import EventChannel
 from tgp.api.budget import GPUWorkloadBudget
 from tgp.api.resource import GPU_WORKLOAD_BUDGET, POD
 from tgp.api.values import rfc3339
+from tgp.controllers.budgets.admission import PolicyCheck, set_label
 from tgp.controllers.budgets.archive import AccountArchive
+from tgp.controllers.budgets.gated_pods import GatedPods
 from tgp.controllers.budgets.pauser import Pauser
 from tgp.controllers.budgets.tracker import BudgetMemory, BudgetTracker
 from tgp.controllers.status_writer import StatusWriter
@@ -65,6 +67,8 @@ class BudgetReconciler:
         silent_for: Callable[[], float],
         list_pods: Callable[[], Awaitable[None]],
         counted: EventChannel,
+        gated: GatedPods,
+        policies: PolicyCheck,
     ) -> None:
         self._budgets = budgets
         self._tracker = tracker
@@ -77,6 +81,8 @@ class BudgetReconciler:
         self._silent_for = silent_for
         self._list_pods = list_pods
         self._counted = counted
+        self._gated = gated
+        self._policies = policies
 
     async def reconcile(self, key: ObjectKey) -> datetime | None:
         record = self._budgets.get(key)
@@ -90,17 +96,24 @@ class BudgetReconciler:
             await self._finalize(record, (*record.finalizers, ACCOUNT_FINALIZER))
             return self._clock.now()  # by the next reconcile, which sees this write
         if record.value is None:  # it was never counted
-            return await self._leave(record) if record.deleting else None
+            if record.deleting:
+                await self._leave(record)
+            return None
+        if not record.deleting and await set_label(self._cluster, record):
+            return self._clock.now()  # by the next reconcile, which sees this write
         try:
             memory = await self._memory_of(record, record.value)
         except NewerAccount:
-            return await self._leave_alone(record, record.value)
+            await self._leave_alone(record, record.value)
+            return None
+        asked_again = await self._policies.look(record.value.spec.enforcement.admission)
         now = self._clock.now()
         if memory is None or not self._tracker.close_missing(memory):
             return now + EMPTY_AGAIN
         if record.deleting:
             await self._keep(key, memory)
-            return await self._leave(record)
+            await self._leave(record)
+            return None
         restored = bool(memory.written) and record.value.status.account != memory.written
         if memory.changed_at is not None and now < memory.changed_at + GATHERED and not restored:
             return memory.changed_at + GATHERED
@@ -116,7 +129,7 @@ class BudgetReconciler:
                 return now  # by the next reconcile, which sees this write
         elif self._may_act(memory, now) and await self._enforce(record, memory, seen, now):
             await self._write(record, memory, seen, saying, {"lastEnforcementAt": rfc3339(now)})
-        return self._next_look(memory, seen, now)
+        return _earliest(self._next_look(memory, seen, now), asked_again)
 
     async def _memory_of(self, record: KubeObject[GPUWorkloadBudget], budget: GPUWorkloadBudget) -> BudgetMemory | None:
         """None: pods of the account are not shown, and no list is believed. Raises NewerAccount."""
@@ -167,6 +180,7 @@ class BudgetReconciler:
             record.generation,
             trouble.reason if trouble is not None else "",
             self._pauser.paused(memory),
+            self._gated.count(record.key.namespace, memory.spec),
         )
 
     def _trouble(self, memory: BudgetMemory) -> Trouble | None:
@@ -180,7 +194,7 @@ class BudgetReconciler:
                 return Trouble("EvictionBlocked", f"PodDisruptionBudgets keep pods that should go: {names}")
         if running := unpaused_text(self._pauser.unpaused(memory)):
             return Trouble("PauseUnavailable", running)
-        return None
+        return self._policies.trouble(memory.spec.enforcement.admission)
 
     async def _write(
         self,
@@ -197,6 +211,7 @@ class BudgetReconciler:
         said = {
             **parts(memory.spec, seen, saying, account),
             "trackedPods": memory.tracked,
+            "gatedPods": saying.gated or None,
             **(more or {}),
         }
         updates = conditions(memory.spec, seen, self._trouble(memory))
@@ -311,6 +326,10 @@ class BudgetReconciler:
         self._journal.note(PodEnforced(about, record.key, "Evict", outcome, told))
         message = f"Pod {pod.key.name} {what}: the quota is used up"
         self._journal.note(BudgetNoted(_subject(record), outcome, message, warning=True))
+
+
+def _earliest(*moments: datetime | None) -> datetime | None:
+    return min((each for each in moments if each is not None), default=None)
 
 
 def _back_at(memory: BudgetMemory, seen: Assessment, begun: datetime) -> datetime:

@@ -13,6 +13,7 @@ from tgp.adapters.kube.store import Store
 from tgp.api.budget import GPUWorkloadBudget, GPUWorkloadBudgetSpec
 from tgp.controllers.requests.indexes import PODS_BY_NODE
 from tgp.core.budgets.account import USED, BudgetAccount, fresh, take_up, width_of
+from tgp.core.budgets.admission import selector_of
 from tgp.core.budgets.archive import KeptAccount, inherited
 from tgp.core.budgets.assess import Limits, limits_of
 from tgp.core.budgets.packing import NotAnAccount, unpack
@@ -29,7 +30,7 @@ from tgp.core.budgets.spans import (
 )
 from tgp.core.budgets.status import DEGRADED, Told
 from tgp.core.model.kube_object import KubeObject
-from tgp.core.model.labels import LabelRequirement, Selector, selector
+from tgp.core.model.labels import Selector
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
@@ -85,6 +86,10 @@ class BudgetMemory:
 
     def selects(self, labels: Mapping[str, str]) -> bool:
         return self.selector.selects(labels)
+
+    def runs(self, uid: bytes) -> bool:
+        """Whether the account counts it from second to second."""
+        return uid in self.account.open and self.account.open[uid].start is not None
 
     def belongs(self, pod: Pod) -> bool:
         return self.selects(pod.labels)
@@ -190,7 +195,7 @@ class BudgetTracker:
             record.uid_text,
             record.generation,
             spec,
-            _selector(spec),
+            selector_of(spec),
             limits_of(spec),
             account,
             status.account or "",
@@ -236,7 +241,7 @@ class BudgetTracker:
         """A changed spec holds at once for what runs; hours already used stay."""
         now = self._clock.now()
         memory.generation, memory.spec = record.generation, spec
-        memory.selector, memory.limits = _selector(spec), limits_of(spec)
+        memory.selector, memory.limits = selector_of(spec), limits_of(spec)
         memory.account = memory.account.with_width(width_of(spec.quota.window_hours))
         for pod in self._of_namespace(record.key.namespace):
             if not pod.finished and counts(pod, memory.resource):
@@ -387,12 +392,8 @@ def _told(budget: GPUWorkloadBudget, account: BudgetAccount) -> Told:
         status.observed_generation,
         degraded,
         status.paused_pods,
+        status.gated_pods,
     )
-
-
-def _selector(spec: GPUWorkloadBudgetSpec) -> Selector:
-    rows = spec.selector.match_expressions
-    return selector(spec.selector.match_labels, (LabelRequirement(row.key, row.operator, row.values) for row in rows))
 
 
 def _same(old: Node, new: Node) -> bool:

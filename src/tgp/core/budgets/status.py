@@ -39,6 +39,7 @@ class Told(msgspec.Struct, frozen=True):
     generation: int = 0
     trouble: str = ""  # the reason of Degraded
     paused: int = 0  # pods
+    gated: int = 0  # pods that wait behind its gate
 
 
 class Trouble(msgspec.Struct, frozen=True):

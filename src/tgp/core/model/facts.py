@@ -530,6 +530,13 @@ class PodEnforced(Struct, frozen=True):
     warning: bool = True
 
 
+class PodGateLifted(Struct, frozen=True):
+    """A pod that waited behind the gate of budgets may be scheduled. About the pod."""
+
+    subject: FactSubject
+    budgets: tuple[str, ...]  # those it belongs to; none: no budget holds pods of its kind any more
+
+
 PoolFact: TypeAlias = (
     PlanMade
     | NoPodWaits
@@ -594,6 +601,7 @@ Fact: TypeAlias = (
     | AlertRaised
     | BudgetNoted
     | PodEnforced
+    | PodGateLifted
     | OrphanFound
     | OrphanTerminationFailing
     | OrphanTerminated

@@ -35,7 +35,7 @@ from tgp.interfaces.cli.watch_view import moment
 from tgp.interfaces.terminal.snapshot import age, plain
 from tgp.services.plan_documents import NodeEnquiry, PodEnquiry, PoolEnquiry
 
-WAITING = ("Waits", "SchedulingGated", "NotScheduledYet", "NoGPU")
+WAITING = ("Waits", "SchedulingGated", "BudgetGate", "NotScheduledYet", "NoGPU")
 EVENTS_SHOWN = 2  # the newest
 LONGEST_EVENT = 240  # characters; -o json has all
 MACHINES_SHOWN = 8
@@ -124,6 +124,8 @@ def _pod_next(asked: PodEnquiry) -> str:
         return "tgp release"
     if asked.pod.node:
         return f"tgp why node/{asked.pod.node}"
+    if asked.reason == "BudgetGate":
+        return f"kubectl get gwb -n {asked.pod.key.namespace}"
     return (
         "tgp plan"
         if asked.plan is not None

@@ -336,6 +336,24 @@ CLUSTER = (
         categories=("api-extensions",),
         traits=KindTraits(counts_generations=True, unconditional_update=False),
     ),
+    *(
+        _served(
+            "admissionregistration.k8s.io",
+            "v1",
+            plural,
+            kind,
+            cluster=True,
+            status=kind == "ValidatingAdmissionPolicy",
+            categories=("api-extensions",),
+            traits=KindTraits(counts_generations=True, unconditional_update=False),
+        )
+        for plural, kind in (
+            ("mutatingadmissionpolicies", "MutatingAdmissionPolicy"),
+            ("mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding"),
+            ("validatingadmissionpolicies", "ValidatingAdmissionPolicy"),
+            ("validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding"),
+        )
+    ),
 )
 
 EVENTS = (

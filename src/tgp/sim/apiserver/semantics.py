@@ -95,7 +95,7 @@ class Semantics:
         if served.custom:
             skip = UNCOUNTED if served.traits.split_status else UNCOUNTED - {"status"}
             return same(_without(old, skip), _without(new, skip))
-        if served.group == "admissionregistration.k8s.io":
+        if served.kind.endswith("WebhookConfiguration"):
             return same(old.get("webhooks"), new.get("webhooks"))
         if served.kind == "PodTemplate":
             return same(old.get("template"), new.get("template"))

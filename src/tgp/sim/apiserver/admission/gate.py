@@ -1,5 +1,6 @@
 """The admission steps every write passes, in order."""
 
+from tgp.sim.apiserver.admission.budgets import admit_pod
 from tgp.sim.apiserver.admission.namespaces import check_namespace_accepts
 from tgp.sim.apiserver.admission.signers import check_signer_allows
 from tgp.sim.apiserver.core import Write
@@ -10,6 +11,7 @@ from tgp.sim.apiserver.kinds.definitions import check_kind_accepts
 def admit_create(write: Write, obj: Json) -> None:
     check_namespace_accepts(write.core, write.served, obj)
     check_kind_accepts(write.core, write.served)
+    admit_pod(write, obj)
 
 
 def admit_update(write: Write, obj: Json, old: Json) -> None:

@@ -1,0 +1,209 @@
+"""What budgets say when pods are created: the label by which policies select them, and gates that are lifted again."""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import datetime, timedelta
+
+from tgp.adapters.kube.store import Store
+from tgp.api.budget import GPUWorkloadBudget, GPUWorkloadBudgetSpec
+from tgp.api.resource import (
+    GPU_WORKLOAD_BUDGET,
+    MUTATING_ADMISSION_POLICY,
+    MUTATING_ADMISSION_POLICY_BINDING,
+    POD,
+    VALIDATING_ADMISSION_POLICY,
+    VALIDATING_ADMISSION_POLICY_BINDING,
+)
+from tgp.controllers.budgets.gated_pods import GatedPods, belongs
+from tgp.controllers.budgets.tracker import BudgetMemory, BudgetTracker
+from tgp.core.budgets.admission import (
+    DENIES,
+    DENY_POLICY,
+    GATE,
+    GATE_POLICY,
+    GATES,
+    LABEL,
+    OFF,
+    PolicyState,
+    closed,
+    label_of,
+    unavailable,
+)
+from tgp.core.budgets.resume import HeldBack, OnTheWay, resume
+from tgp.core.budgets.spans import seconds, short_uid
+from tgp.core.budgets.status import Trouble
+from tgp.core.model.facts import FactSubject, PodGateLifted
+from tgp.core.model.kube_object import KubeObject
+from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.pod import Pod
+from tgp.core.model.record import uid_text
+from tgp.ports.clock import Clock
+from tgp.ports.cluster import Cluster, ClusterError, Conflict, Forbidden, NotFound
+from tgp.ports.journal import Journal
+
+LOOKED_AGAIN = timedelta(seconds=60)  # at pods behind a gate: hours come back as time passes
+ASKED_AGAIN = timedelta(minutes=5)  # for policies that are there
+MISSING_AGAIN = timedelta(minutes=1)  # for policies that are not
+PARTS = {
+    DENIES: ((VALIDATING_ADMISSION_POLICY, VALIDATING_ADMISSION_POLICY_BINDING), DENY_POLICY),
+    GATES: ((MUTATING_ADMISSION_POLICY, MUTATING_ADMISSION_POLICY_BINDING), GATE_POLICY),
+}
+
+
+async def set_label(cluster: Cluster, record: KubeObject[GPUWorkloadBudget]) -> bool:
+    """Make the label by which policies select a budget say what its status says; whether that was a write."""
+    assert record.value is not None, "a budget that can be read"
+    # Nothing takes the finalizer of a counted pod off yet, so no budget asks for it.
+    wanted = label_of(record.value.spec, exceeded=closed(record.value), exact=False)
+    if record.labels.get(LABEL) == wanted:
+        return False
+    change = {"metadata": {"labels": {LABEL: wanted}}}
+    seen = str(record.resource_version)
+    await cluster.patch(GPU_WORKLOAD_BUDGET, record.key, change, uid=record.uid_text, resource_version=seen)
+    return True
+
+
+class GateReconciler:
+    """Keys are Namespaces. Lifts gates: at once where no budget holds a pod, one by one where hours are back."""
+
+    def __init__(
+        self,
+        gated: GatedPods,
+        pods: Store[Pod],
+        tracker: BudgetTracker,
+        *,
+        cluster: Cluster,
+        journal: Journal,
+        clock: Clock,
+    ) -> None:
+        self._gated = gated
+        self._pods = pods
+        self._tracker = tracker
+        self._cluster = cluster
+        self._journal = journal
+        self._clock = clock
+
+    async def reconcile(self, key: ObjectKey) -> datetime | None:
+        pods = self._gated.of(key.name)
+        if not pods:
+            return None
+        now = self._clock.now()
+        if self._gated.unreadable(key.name):
+            return now + LOOKED_AGAIN
+        again = False
+        going = self._going(key.name, pods, now)
+        for pod in going:
+            again = not await self._lift(pod) or again
+        if again:
+            return now + timedelta(seconds=1)
+        return now + LOOKED_AGAIN if len(going) < len(pods) else None
+
+    def _going(self, namespace: str, pods: list[Pod], now: datetime) -> list[Pod]:
+        """Those that every budget they belong to lets go, in the order in which they go."""
+        going = {
+            uid_text(pod.uid): pod
+            for pod in sorted(pods, key=lambda each: (-each.priority, _since(each, now), each.key))
+        }
+        for key, spec in self._gated.holders(namespace):
+            mine = [pod for pod in pods if belongs(spec, pod)]
+            free = self._free(key, spec, mine, now) if mine else frozenset()
+            for pod in mine:
+                if uid_text(pod.uid) not in free:
+                    going.pop(uid_text(pod.uid), None)
+        return list(going.values())
+
+    def _free(self, key: ObjectKey, spec: GPUWorkloadBudgetSpec, mine: list[Pod], now: datetime) -> frozenset[str]:
+        memory = self._tracker.held(key)
+        if memory is None or memory.told.exceeded_at is not None:  # closed, or not counted yet
+            return frozenset()
+        held = [
+            HeldBack(pod.key, uid_text(pod.uid), _since(pod, now), pod.requests.milli(memory.resource), 0, pod.priority)
+            for pod in mine
+        ]
+        on_the_way = OnTheWay(self._on_the_way(key.namespace, spec, memory))
+        going = resume(held, memory.account, memory.limits, seconds(now), on_the_way=on_the_way)
+        return frozenset(each.uid for each in going)
+
+    def _on_the_way(self, namespace: str, spec: GPUWorkloadBudgetSpec, memory: BudgetMemory) -> int:
+        """What pods will use that were let go or never gated, and have not started."""
+        return sum(
+            pod.requests.milli(memory.resource)
+            for pod in self._pods.values()
+            if pod.key.namespace == namespace
+            and not pod.finished
+            and GATE not in pod.gates
+            and belongs(spec, pod)
+            and not memory.runs(short_uid(pod))
+        )
+
+    async def _lift(self, pod: Pod) -> bool:
+        """False: the pod has changed since it was seen."""
+        left = [{"name": gate} for gate in pod.gates if gate != GATE]
+        try:
+            await self._cluster.patch(
+                POD,
+                pod.key,
+                {"spec": {"schedulingGates": left or None}},
+                uid=uid_text(pod.uid),
+                resource_version=str(pod.resource_version),
+            )
+        except NotFound:
+            return True
+        except Conflict:
+            return False
+        budgets = tuple(key.name for key, spec in self._gated.holders(pod.key.namespace) if belongs(spec, pod))
+        self._journal.note(PodGateLifted(FactSubject(POD, pod.key, uid_text(pod.uid)), budgets))
+        await self._pods.wait_for_own_write(pod.key)  # from then on it counts as on its way
+        return True
+
+
+class PolicyCheck:
+    """Whether the API server has what `enforcement.admission` needs. Asked seldom, and only where a budget needs it."""
+
+    def __init__(self, cluster: Cluster, clock: Clock) -> None:
+        self._cluster = cluster
+        self._clock = clock
+        self._known: dict[str, tuple[PolicyState, datetime]] = {}
+
+    async def look(self, admission: str) -> datetime | None:
+        """Ask again if it is time; returns when that is next. None: nothing is needed."""
+        if admission == OFF:
+            return None
+        now = self._clock.now()
+        state, again = self._known.get(admission, (PolicyState(), now))
+        if again <= now:
+            with suppress(ClusterError):  # then what was known still holds
+                state = await self._state(admission)
+            again = now + (MISSING_AGAIN if unavailable(admission, state) else ASKED_AGAIN)
+            self._known[admission] = state, again
+        return again
+
+    def trouble(self, admission: str) -> Trouble | None:
+        """As of the last look; None: it works, or nothing is known yet."""
+        state, _ = self._known.get(admission, (PolicyState(), None))
+        message = unavailable(admission, state)
+        return Trouble("AdmissionUnavailable", message) if message else None
+
+    async def _state(self, admission: str) -> PolicyState:
+        resources, name = PARTS[admission]
+        for resource in resources:
+            try:
+                await self._cluster.read(resource, ObjectKey("", name))
+            except NotFound:
+                return PolicyState(missing=f"{resource.kind} {name}", version=await self._cluster.version())
+            except Forbidden:
+                return PolicyState(forbidden=f"{resource.kind} {name}")
+        return PolicyState()
+
+
+def namespace_of(
+    old: KubeObject[GPUWorkloadBudget] | None, new: KubeObject[GPUWorkloadBudget] | None
+) -> Iterable[ObjectKey]:
+    """The key of the gates that a budget may hold."""
+    changed = new or old
+    assert changed is not None, "a change has a before or an after"
+    return (ObjectKey("", changed.key.namespace),)
+
+
+def _since(pod: Pod, now: datetime) -> datetime:
+    return pod.created_at or now

@@ -1,0 +1,145 @@
+"""What budgets say about a pod that is being created: the same that deploy/policy/budgets.yaml lets the API server say.
+
+A budget speaks at admission only while the operator has set a label on it: every labelled budget costs the creation of
+every pod of its namespace some time.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from tgp.api.budget import GPUWorkloadBudget, GPUWorkloadBudgetSpec
+from tgp.api.values import rfc3339
+from tgp.core.model.labels import LabelRequirement, Selector, selector
+from tgp.core.model.object_key import ObjectKey
+
+LABEL = "tgp.io/admission"  # on a budget: what it has to say now
+GATE = "tgp.io/budget"  # the scheduling gate behind which pods wait
+COUNTED = "tgp.io/counted"  # the finalizer that holds a finished pod until it is counted
+OFF, GATES, DENIES, EXACT = "Off", "Gate", "Deny", "Exact"
+EXCEEDED = "QuotaExceeded"
+NO_HOURS = "no hours come back while its pods run"
+
+# The policies that make it so, each with a binding of the same name.
+DENY_POLICY, GATE_POLICY, EXACT_POLICY = "tgp-budgets-deny", "tgp-budgets-gate", "tgp-budgets-exact"
+
+
+class NewPod(msgspec.Struct, frozen=True):
+    """A pod that is being created, after defaults."""
+
+    labels: Mapping[str, str]
+    milli: Mapping[str, int]  # by resource: what it requests, at least where that is more than nothing
+    placed: bool = False  # its manifest names a Node: the scheduler will not look at it, so no gate can hold it
+
+
+class Admission(msgspec.Struct, frozen=True):
+    refusals: tuple[str, ...] = ()  # one for each budget that denies it
+    gated: bool = False
+    counted: bool = False
+
+
+def label_of(spec: GPUWorkloadBudgetSpec, *, exceeded: bool, exact: bool) -> str | None:
+    """The value of the label; None: the budget has nothing to say. `exact`: finished pods are held until counted."""
+    said = [spec.enforcement.admission] if exceeded and spec.enforcement.admission != OFF else []
+    if exact:
+        said.append(EXACT)
+    return "-".join(said) or None
+
+
+def selector_of(spec: GPUWorkloadBudgetSpec) -> Selector:
+    rows = spec.selector.match_expressions
+    return selector(spec.selector.match_labels, (LabelRequirement(row.key, row.operator, row.values) for row in rows))
+
+
+def meets(spec: GPUWorkloadBudgetSpec, labels: Mapping[str, str], milli: int) -> bool:
+    """Whether a pod of the budget's namespace belongs to it. `milli`: what it requests of the budget's resource."""
+    return milli > 0 and selector_of(spec).selects(labels)
+
+
+def closed(budget: GPUWorkloadBudget) -> bool:
+    """As its status says: used up, until enough of the window has passed."""
+    return any(each.type == EXCEEDED and each.status == "True" for each in budget.status.conditions)
+
+
+def admit(pod: NewPod, budgets: Iterable[tuple[ObjectKey, GPUWorkloadBudget]]) -> Admission:
+    """`budgets`: those of the pod's namespace that have the label."""
+    refusals, gated, counted = [], False, False
+    for key, budget in budgets:
+        spec = budget.spec
+        if not meets(spec, pod.labels, pod.milli.get(spec.gpu_resource_name, 0)):
+            continue
+        said = budget.metadata.labels.get(LABEL, "").split("-")
+        if DENIES in said and spec.enforcement.admission == DENIES and closed(budget):
+            refusals.append(refusal(key, budget))
+        if GATES in said and spec.enforcement.admission == GATES and closed(budget):
+            gated = gated or not pod.placed
+        counted = counted or (EXACT in said and spec.accounting == EXACT)
+    return Admission(tuple(refusals), gated, counted)
+
+
+def refusal(key: ObjectKey, budget: GPUWorkloadBudget) -> str:
+    return f"budget {used_up(key, budget)}. Next: tgp why budget/{key}"
+
+
+def used_up(key: ObjectKey, budget: GPUWorkloadBudget) -> str:
+    status = budget.status
+    used = f" ({status.consumed_gpu_hours} of {budget.spec.quota.gpu_hours} GPU-hours)"
+    back = f"hours come back at {rfc3339(status.next_change_at)}" if status.next_change_at is not None else NO_HOURS
+    return f"{key} is used up{used if status.consumed_gpu_hours is not None else ''}: {back}"
+
+
+def waits_for(holders: Iterable[tuple[ObjectKey, GPUWorkloadBudget]]) -> str:
+    """What a pod behind the gate waits for. `holders`: the budgets with admission Gate that it belongs to."""
+    told = [
+        used_up(key, budget) if closed(budget) else f"{key} has hours left: pods that wait are let go one by one"
+        for key, budget in holders
+    ]
+    if not told:
+        return f"the operator to remove its gate {GATE}: no budget holds it any more"
+    return f"hours of its budget: {'; '.join(told)}. Before that nothing is bought for it"
+
+
+# -- where it cannot work ----------------------------------------------------------------------------------------------
+
+NEEDS = {DENIES: (1, 30), GATES: (1, 36)}
+APPLY = "kubectl apply -f deploy/policy/budgets.yaml"
+
+
+class PolicyState(msgspec.Struct, frozen=True):
+    """What the API server answered when asked for the policies of an admission. All empty: they are there."""
+
+    missing: str = ""  # the first that is not there, as "kind name"
+    version: str = ""  # of the API server, where one is missing
+    forbidden: str = ""  # the first that we may not read
+
+
+def unavailable(admission: str, state: PolicyState) -> str:
+    """Why new pods are not refused or gated, and what to do; empty: they are."""
+    if state.forbidden:
+        return f"The operator may not read {state.forbidden}. Next: kubectl apply -f deploy/rbac/operator.yaml"
+    if not state.missing:
+        return ""
+    effect = "refused" if admission == DENIES else "gated"
+    major, minor = NEEDS[admission]
+    if minor_of(state.version) < (major, minor):
+        instead = " Next: use admission Deny, or Off" if admission == GATES else " Next: use admission Off"
+        if minor_of(state.version) < NEEDS[DENIES]:
+            instead = " Next: use admission Off"
+        return (
+            f"New pods are not {effect}: admission {admission} takes Kubernetes {major}.{minor}, and this is "
+            f"{state.version}. Pods are still counted and enforced.{instead}"
+        )
+    return (
+        f"New pods are not {effect}: {state.missing} is not installed. Pods are still counted and enforced. "
+        f"Next: {APPLY}"
+    )
+
+
+def minor_of(version: str) -> tuple[int, int]:
+    """Of v1.36.3: 1 and 36. What cannot be read is new enough."""
+    found = _VERSION.match(version)
+    return (int(found[1]), int(found[2])) if found is not None else (1, 1000)
+
+
+_VERSION = re.compile(r"v?(\d+)\.(\d+)")

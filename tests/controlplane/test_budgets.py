@@ -1,0 +1,363 @@
+"""Budgets on a real API server: what its policies say is what ours say, and the operator acts under its own rights."""
+
+import http.client
+import json
+import random
+import re
+import signal
+import ssl
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from itertools import chain
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+import pytest
+
+from tests.controlplane import budget_cases
+from tests.sim.an_operator import furnish
+from tgp.api.budget import GPUWorkloadBudget
+from tgp.api.resource import GPU_WORKLOAD_BUDGET, LEGACY_BUDGET, NAMESPACE, POD
+from tgp.app.demo.fixtures import create_object
+from tgp.core.budgets.admission import COUNTED, GATE, LABEL, refusal
+from tgp.core.model.object_key import ObjectKey
+from tgp.services.shipped import budget_policies
+from tgp.sim.apiserver.status_errors import Failure
+from tgp.sim.world import World
+from tools.controlplane.kubectl import Kubectl, KubectlFailed
+from tools.controlplane.nodes import RUNS_FOR, fake_node
+from tools.controlplane.plane import ControlPlane
+
+ROOT = Path(__file__).parents[2]
+NAMESPACES = 20
+BUDGETS = 4  # of each
+PODS = 1000
+AT_ONCE = 4
+CHANCE = 20
+RARE = 20  # pods: every kind of answer was given at least to so many
+
+
+@pytest.fixture(scope="module")
+def admin(plane, kubectl_program) -> Kubectl:
+    run = Kubectl(kubectl_program, plane.kubeconfig, plane.directory)
+    run("apply", "--server-side", "--recursive", f"--filename={ROOT / 'deploy' / 'crds'}")
+    run("wait", "--for=condition=Established", "crd", "--all", "--timeout=120s")
+    run("apply", f"--filename={ROOT / 'deploy' / 'rbac'}")
+    run("apply", f"--filename={ROOT / 'deploy' / 'policy'}")
+    run.apply(fake_node("own", {"cpu": "64", "nvidia.com/gpu": "64"}))
+    return run
+
+
+def sentinel(admission: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Written last: once it is seen at admission, all before it are."""
+    made, status = budget_cases.budget(random.Random(1), f"last-{admission.lower()}", "default")
+    made["metadata"]["labels"] = {LABEL: admission}
+    made["spec"]["selector"] = {"matchLabels": {"last": admission}}
+    made["spec"]["enforcement"]["admission"], made["spec"]["gpuResourceName"] = admission, "cpu"
+    status["conditions"][1]["status"] = "True"
+    return made, status
+
+
+def a_pod_of(last: str) -> dict[str, Any]:
+    container = {"name": "main", "image": "example.org/main:1", "resources": {"requests": {"cpu": "1"}}}
+    return {
+        "metadata": {"name": "last", "namespace": "default", "labels": {"last": last}},
+        "spec": {"containers": [container]},
+    }
+
+
+class Caller:
+    """One connection for many calls: opening one takes longer than a dry run."""
+
+    def __init__(self, plane: ControlPlane, token: str = "") -> None:
+        address = urlsplit(plane.url)
+        tls = ssl.create_default_context(cafile=str(plane.ca_file))
+        self._line = http.client.HTTPSConnection(address.hostname, address.port, timeout=60, context=tls)
+        self._token = token or plane.admin_token
+        self.close = self._line.close
+
+    def __call__(self, method: str, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        kind = "merge-patch+json" if method == "PATCH" else "json"
+        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": f"application/{kind}"}
+        self._line.request(method, path, json.dumps(body), headers)
+        reply = self._line.getresponse()
+        return reply.status, json.loads(reply.read())
+
+    def dry_run(self, pod: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        return self("POST", f"{POD.path(pod['metadata']['namespace'])}?dryRun=All", pod)
+
+
+def dry_runs(plane: ControlPlane, pods: list[dict[str, Any]]) -> list[tuple[int, dict[str, Any]]]:
+    with closing(Caller(plane)) as call:
+        return [call.dry_run(pod) for pod in pods]
+
+
+def verdict(obj: dict[str, Any]) -> tuple[bool, bool]:
+    gates = [gate["name"] for gate in obj["spec"].get("schedulingGates", ())]
+    finalizers = obj["metadata"].get("finalizers", ())
+    assert gates.count(GATE) <= 1
+    assert list(finalizers).count(COUNTED) <= 1
+    return GATE in gates, COUNTED in finalizers
+
+
+def put(call: Caller, world: World, made: dict[str, Any], status: dict[str, Any]) -> None:
+    namespace, name = made["metadata"]["namespace"], made["metadata"]["name"]
+    assert call("POST", GPU_WORKLOAD_BUDGET.path(namespace), made)[0] == 201
+    assert call("PATCH", GPU_WORKLOAD_BUDGET.path(namespace, name, "status"), {"status": status})[0] == 200
+    create_object(world.api, made)
+    world.api.local_api.merge_patch(GPU_WORKLOAD_BUDGET, namespace, name, {"status": status}, "status")
+
+
+def in_memory(world: World, pod: dict[str, Any]) -> tuple[int, Any]:
+    try:
+        return 201, verdict(world.api.local_api.create(POD, pod))
+    except Failure as failure:
+        return failure.code, failure.message
+
+
+def words(world: World, message: str) -> str:
+    """How our own predicate refuses for the budget that the message names; the first of several is up to the server."""
+    namespace, _, name = message.partition("tgp why budget/")[2].partition("/")
+    found = world.api.local_api.get(GPU_WORKLOAD_BUDGET, namespace, name)
+    return refusal(ObjectKey(namespace, name), msgspec.convert(found, GPUWorkloadBudget))
+
+
+def test_the_policies_and_the_predicate_agree_about_a_thousand_pods(plane, admin, eventually):
+    """By dry run: refused or not and in which words, gated or not, held by a finalizer or not."""
+    chance = random.Random(CHANCE)
+    namespaces = [f"team-{number}" for number in range(NAMESPACES)]
+    with World("agree") as world, closing(Caller(plane)) as call:
+        furnish(world)
+        for policy in budget_policies():
+            create_object(world.api, policy)
+        for name in namespaces:
+            namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+            assert call("POST", NAMESPACE.path(), namespace)[0] == 201
+            create_object(world.api, namespace)
+            for number in range(BUDGETS):
+                put(call, world, *budget_cases.budget(chance, f"budget-{number}", name))
+        put(call, world, *sentinel("Deny"))
+        put(call, world, *sentinel("Gate"))
+        eventually(lambda: call.dry_run(a_pod_of("Deny"))[0] == 403)
+        eventually(lambda: verdict(call.dry_run(a_pod_of("Gate"))[1])[0])
+        eventually(lambda: len(plane.admin.call("GET", "/api/v1/serviceaccounts")["items"]) >= NAMESPACES)
+        pods = [budget_cases.pod(chance, f"pod-{number}", chance.choice(namespaces)) for number in range(PODS)]
+        with ThreadPoolExecutor(AT_ONCE) as threads:
+            parts = threads.map(lambda part: dry_runs(plane, pods[part::AT_ONCE]), range(AT_ONCE))
+        pods = [pod for part in range(AT_ONCE) for pod in pods[part::AT_ONCE]]
+        seen: Counter[Any] = Counter()
+        for pod, (status, real) in zip(pods, chain.from_iterable(parts), strict=True):
+            code, said = in_memory(world, pod)
+            assert code == status, (pod, said, real)
+            seen[said if status == 201 else status] += 1
+            if status == 201:
+                assert said == verdict(real), pod
+            else:
+                assert real["message"].endswith(f"denied request: {words(world, real['message'])}"), pod
+        admin("delete", "gpuworkloadbudgets.tgp.io", "--all", "--all-namespaces", "--wait=false")
+    assert min(seen.values()) >= RARE, seen
+    assert len(seen) == len(("refused", "as it is", "gated", "counted", "both"))
+
+
+# -- the operator under its shipped rights -----------------------------------------------------------------------------
+
+USED_UP_IN = {"deny": "Deny", "gate": "Gate", "evict": "Off"}  # namespaces, and the admission of their budgets
+TEAM = {"team": "a"}
+TOLERATED = [  # what every pod has
+    {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+    for key in ("not-ready", "unreachable")
+]
+SEED = ROOT / "deploy" / "examples" / "seeds" / "readme-legacy-budget.yaml"
+
+
+@pytest.fixture(scope="module")
+def operator(plane, admin, tmp_path_factory) -> Iterator[Path]:
+    """Its log."""
+    log = tmp_path_factory.mktemp("operator") / "operator.log"
+    kubeconfig = plane.kubeconfig_for_service_account("tgp-system", "tgp-operator")
+    command = [sys.executable, "-m", "tgp", "operator", "--kubeconfig", str(kubeconfig), "--listen", ""]
+    with log.open("wb") as file:
+        process = subprocess.Popen(command, stdout=file, stderr=file)
+    yield log
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 0, log.read_text()
+    assert "orbidden" not in log.read_text(), "a right is missing"
+
+
+@pytest.fixture(scope="module")
+def used_up(plane, admin, operator, eventually) -> None:
+    """In each namespace a budget of four GPU-seconds an hour, which a pod has used."""
+    for namespace, admission in USED_UP_IN.items():
+        admin("create", "namespace", namespace)
+        spec = {
+            "selector": {"matchLabels": TEAM},
+            "quota": {"gpuHours": "0.001", "windowHours": 1},
+            "enforcement": {"action": "Evict", "gracePeriodSeconds": 0, "admission": admission},
+        }
+        admin.apply(
+            {
+                "apiVersion": "tgp.io/v1",
+                "kind": "GPUWorkloadBudget",
+                "metadata": {"name": "team-a", "namespace": namespace},
+                "spec": spec,
+            }
+        )
+        eventually(lambda name=namespace: "account" in budget_status(plane, name))
+        admin.apply(a_pod("first", namespace))
+    for namespace in USED_UP_IN:
+        eventually(lambda name=namespace: holds(plane, name, "QuotaExceeded"))
+
+
+def a_pod(name: str, namespace: str) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": namespace, "labels": TEAM}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod_spec()}
+
+
+def pod_spec() -> dict[str, Any]:
+    container = {"name": "main", "image": "example.org/main:1", "resources": {"limits": {"nvidia.com/gpu": 1}}}
+    return {"containers": [container], "restartPolicy": "Always"}
+
+
+def a_job(name: str, namespace: str) -> dict[str, Any]:
+    template = {
+        "metadata": {"labels": TEAM, "annotations": {RUNS_FOR: "1h"}},
+        "spec": {**pod_spec(), "restartPolicy": "Never"},
+    }
+    metadata = {"name": name, "namespace": namespace}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": template}}
+
+
+def a_deployment(name: str, namespace: str) -> dict[str, Any]:
+    labels = {**TEAM, "app": name}
+    spec = {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": pod_spec()}}
+    metadata = {"name": name, "namespace": namespace}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
+
+
+def budget_status(plane: ControlPlane, namespace: str, name: str = "team-a") -> dict[str, Any]:
+    found = plane.admin.call("GET", GPU_WORKLOAD_BUDGET.path(namespace, name))
+    return dict(found.get("status", {}))
+
+
+def holds(plane: ControlPlane, namespace: str, kind: str) -> bool:
+    rows = budget_status(plane, namespace).get("conditions", ())
+    return any(row["type"] == kind and row["status"] == "True" for row in rows)
+
+
+def pods(plane: ControlPlane, namespace: str) -> list[dict[str, Any]]:
+    items = plane.admin.call("GET", POD.path(namespace))["items"]
+    return [pod for pod in items if "deletionTimestamp" not in pod["metadata"]]
+
+
+def test_a_budget_that_is_used_up_evicts_what_runs(plane, used_up, eventually):
+    for namespace in USED_UP_IN:
+        eventually(lambda name=namespace: pods(plane, name) == [])
+        assert "lastEnforcementAt" in budget_status(plane, namespace)
+        assert not holds(plane, namespace, "Degraded"), budget_status(plane, namespace)["conditions"]
+
+
+def test_a_bare_pod_a_job_and_a_deployment_are_denied_and_say_why(plane, admin, used_up, eventually):
+    refused = r"budget deny/team-a is used up .* GPU-hours\): .*Next: tgp why budget/deny/team-a"
+    eventually(lambda: "tgp.io/admission" in str(plane.admin.call("GET", GPU_WORKLOAD_BUDGET.path("deny", "team-a"))))
+    eventually(
+        lambda: admin.run("create", "--dry-run=server", "-f", "-", stdin=json.dumps(a_pod("x", "deny"))).returncode
+    )
+    with pytest.raises(KubectlFailed, match=refused):
+        admin.apply(a_pod("bare", "deny"))
+    admin.apply(a_job("train", "deny"), a_deployment("serve", "deny"))
+
+    def told() -> set[str]:
+        events = plane.admin.call("GET", "/api/v1/namespaces/deny/events")["items"]
+        return {it["involvedObject"]["kind"] for it in events if re.search(refused, it.get("message", ""))}
+
+    eventually(lambda: told() >= {"Job", "ReplicaSet"})
+    assert pods(plane, "deny") == []
+    admin("create", "--dry-run=server", "-f", "-", stdin=json.dumps(without_gpu(a_pod("free", "deny"))))
+
+
+def without_gpu(pod: dict[str, Any]) -> dict[str, Any]:
+    pod["spec"]["containers"][0].pop("resources")
+    return pod
+
+
+def test_a_bare_pod_a_job_and_a_deployment_wait_behind_the_gate_and_are_let_go(plane, admin, used_up, eventually):
+    gate_of_a_sentinel = json.dumps(a_pod("x", "gate"))
+    eventually(lambda: GATE in admin("create", "--dry-run=server", "-o", "json", "-f", "-", stdin=gate_of_a_sentinel))
+    admin.apply(a_pod("bare", "gate"), a_job("train", "gate"), a_deployment("serve", "gate"))
+    eventually(lambda: len(pods(plane, "gate")) == 3)
+    for pod in pods(plane, "gate"):
+        assert pod["spec"]["schedulingGates"] == [{"name": GATE}]
+        assert pod["status"]["conditions"][0]["reason"] == "SchedulingGated"
+    eventually(lambda: budget_status(plane, "gate").get("gatedPods") == 3)
+    change = {"spec": {"quota": {"gpuHours": 100}}}
+    plane.admin.call("PATCH", GPU_WORKLOAD_BUDGET.path("gate", "team-a"), change)
+    eventually(lambda: all(pod["status"]["phase"] == "Running" for pod in pods(plane, "gate")))
+    eventually(lambda: "gatedPods" not in budget_status(plane, "gate"))
+    assert len(pods(plane, "gate")) == 3
+
+
+def test_the_seeds_budget_counts_under_both_groups(plane, admin, operator, eventually):
+    """As it is written; and the same in our own group, in another namespace."""
+    written = SEED.read_text()
+    ours = written.replace("budget.zxuhan.dev/v1alpha1", "tgp.io/v1").replace("namespace: default", "namespace: ours")
+    admin("create", "namespace", "ours")
+    admin("apply", "--filename=-", stdin=written)
+    admin("apply", "--filename=-", stdin=ours)
+    for namespace in ("default", "ours"):
+        eventually(lambda name=namespace: admin.run("get", "gwb", "team-a", "-n", name).returncode == 0)
+        eventually(lambda name=namespace: "account" in budget_status(plane, name))
+        admin.apply(a_pod("one", namespace))
+        eventually(lambda name=namespace: float(budget_status(plane, name)["gpusInUse"]) == 1)
+        plane.admin.call("DELETE", POD.path(namespace, "one"))
+        eventually(lambda name=namespace: float(budget_status(plane, name)["consumedGpuHours"]) > 0)
+        eventually(lambda name=namespace: float(budget_status(plane, name)["gpusInUse"]) == 0)
+    path = LEGACY_BUDGET.path("default", "team-a")
+
+    def shown() -> Any:
+        return plane.admin.call("GET", path).get("status", {}).get("consumedGpuHours")
+
+    eventually(lambda: shown() == budget_status(plane, "default")["consumedGpuHours"])
+    mirror = plane.admin.call("GET", GPU_WORKLOAD_BUDGET.path("default", "team-a"))
+    assert mirror["metadata"]["ownerReferences"][0]["apiVersion"] == "budget.zxuhan.dev/v1alpha1"
+
+
+@pytest.mark.parametrize(
+    ("change", "refused"),
+    [
+        ({"spec": {"schedulingGates": [{"name": "example.org/mine"}]}}, ""),
+        ({"spec": {"schedulingGates": []}}, "scheduling gates"),
+        ({"metadata": {"annotations": {"tgp.io/paused-at": "2026-11-17T20:00:00Z"}}}, ""),
+        ({"metadata": {"annotations": {"tgp.io/paused-by": "team-a", "other": "no"}}}, "annotations"),
+        ({"metadata": {"annotations": {"kept": None}}}, "annotations"),
+        ({"metadata": {"finalizers": ["tgp.io/counted"]}}, ""),
+        ({"metadata": {"finalizers": ["example.org/other"]}}, "finalizers"),
+        ({"metadata": {"labels": {"team": "b"}}}, "labels"),
+        ({"spec": {"containers": [{"name": "main", "image": "example.org/other:1"}]}}, "spec"),
+        ({"spec": {"activeDeadlineSeconds": 1}}, "spec"),
+        ({"spec": {"tolerations": [*TOLERATED, {"operator": "Exists"}]}}, "spec"),
+        ({"spec": {"nodeSelector": {"a": "b"}}}, "spec"),
+    ],
+)
+def test_the_operator_may_change_of_a_pod_what_budgets_need_and_nothing_else(plane, admin, change, refused):
+    name, path = "guarded", POD.path("default", "guarded")
+    if admin.run("get", "pod", name).returncode:
+        pod = without_gpu(a_pod(name, "default"))
+        pod["metadata"] = {"name": name, "namespace": "default", "annotations": {"kept": "yes"}}
+        pod["spec"] |= {"automountServiceAccountToken": False, "tolerations": TOLERATED}
+        pod["spec"]["schedulingGates"] = [{"name": "example.org/mine"}, {"name": GATE}]
+        admin.apply(pod)
+    token = plane.service_account_token("tgp-system", "tgp-operator")
+    with closing(Caller(plane, token)) as call:
+        status, answer = call("PATCH", f"{path}?dryRun=All", change)
+    if not refused:
+        assert status == 200, answer
+    else:
+        assert status in (403, 422), answer
+        assert "ValidatingAdmissionPolicy 'tgp-operator-pods'" in answer["message"]
+        assert refused in answer["message"]

@@ -1,0 +1,133 @@
+"""What budgets say about new pods, and what is said where the API server cannot say it."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from tgp.api.budget import Enforcement, GPUWorkloadBudget, GPUWorkloadBudgetSpec, GPUWorkloadBudgetStatus, Quota
+from tgp.api.common import Condition, LabelSelector, ObjectMeta
+from tgp.core.budgets.admission import (
+    LABEL,
+    Admission,
+    NewPod,
+    PolicyState,
+    admit,
+    label_of,
+    minor_of,
+    unavailable,
+)
+from tgp.core.model.object_key import ObjectKey
+
+KEY = ObjectKey("ml", "team-a")
+NOW = datetime(2026, 11, 17, 20, tzinfo=UTC)
+TEAM = {"team": "a"}
+GPU = {"nvidia.com/gpu": 1000}
+
+
+def a_spec(admission: str = "Deny", **more) -> GPUWorkloadBudgetSpec:
+    return GPUWorkloadBudgetSpec(
+        selector=LabelSelector(match_labels=TEAM),
+        quota=Quota(gpu_hours=10, window_hours=24),
+        enforcement=Enforcement(action="Evict", admission=admission),
+        **more,
+    )
+
+
+def a_budget(admission: str = "Deny", *, exceeded: bool = True, label: str = "", **more) -> GPUWorkloadBudget:
+    row = Condition(
+        type="QuotaExceeded", status=str(exceeded), reason="QuotaReached", message="", last_transition_time=NOW
+    )
+    spec = a_spec(admission, **more)
+    said = label or label_of(spec, exceeded=exceeded, exact=spec.accounting == "Exact")
+    return GPUWorkloadBudget(
+        metadata=ObjectMeta(labels={LABEL: said} if said else {}),
+        spec=spec,
+        status=GPUWorkloadBudgetStatus(consumed_gpu_hours="10.5", next_change_at=NOW, conditions=(row,)),
+    )
+
+
+def said(pod: NewPod, *budgets: GPUWorkloadBudget) -> Admission:
+    return admit(pod, [(KEY, budget) for budget in budgets])
+
+
+@pytest.mark.parametrize(
+    ("admission", "exceeded", "exact", "label"),
+    [
+        ("Off", True, False, None),
+        ("Off", True, True, "Exact"),
+        ("Gate", False, False, None),
+        ("Gate", True, False, "Gate"),
+        ("Gate", True, True, "Gate-Exact"),
+        ("Deny", False, True, "Exact"),
+        ("Deny", True, False, "Deny"),
+        ("Deny", True, True, "Deny-Exact"),
+    ],
+)
+def test_a_budget_is_labelled_only_while_it_has_something_to_say(admission, exceeded, exact, label):
+    assert label_of(a_spec(admission), exceeded=exceeded, exact=exact) == label
+
+
+def test_a_refusal_names_the_budget_the_amounts_the_moment_and_the_next_command():
+    (text,) = said(NewPod(TEAM, GPU), a_budget()).refusals
+    assert text == (
+        "budget ml/team-a is used up (10.5 of 10 GPU-hours): hours come back at 2026-11-17T20:00:00Z. "
+        "Next: tgp why budget/ml/team-a"
+    )
+
+
+@pytest.mark.parametrize(
+    ("pod", "why"),
+    [
+        (NewPod({}, GPU), "it has no labels"),
+        (NewPod({"team": "b"}, GPU), "it belongs to another team"),
+        (NewPod(TEAM, {}), "it asks for no GPU"),
+        (NewPod(TEAM, {"nvidia.com/gpu": 0}), "it asks for none of them"),
+        (NewPod(TEAM, {"cpu": 1000}), "it asks for something else"),
+    ],
+)
+def test_only_pods_that_match_and_ask_for_the_resource_are_met(pod, why):
+    exact = a_budget("Gate", accounting="Exact")
+    assert said(pod, a_budget(), exact) == Admission(), why
+
+
+def test_an_open_budget_and_one_without_its_label_say_nothing():
+    pod = NewPod(TEAM, GPU)
+    assert said(pod, a_budget(exceeded=False), a_budget("Gate", exceeded=False)) == Admission()
+    assert said(pod, a_budget(label="Gate"), a_budget("Gate", label="Deny")) == Admission()
+
+
+def test_a_pod_that_names_its_node_cannot_be_gated():
+    assert said(NewPod(TEAM, GPU), a_budget("Gate")).gated
+    assert not said(NewPod(TEAM, GPU, placed=True), a_budget("Gate")).gated
+
+
+def test_exact_counting_holds_pods_whether_or_not_the_budget_is_closed():
+    for exceeded in (True, False):
+        assert said(NewPod(TEAM, GPU), a_budget("Off", exceeded=exceeded, accounting="Exact")) == Admission(
+            counted=True
+        )
+
+
+@pytest.mark.parametrize(
+    ("admission", "version", "words"),
+    [
+        ("Deny", "v1.29.4", ["takes Kubernetes 1.30", "this is v1.29.4", "use admission Off"]),
+        ("Gate", "v1.35.1", ["takes Kubernetes 1.36", "this is v1.35.1", "use admission Deny, or Off"]),
+        ("Gate", "v1.29.4", ["takes Kubernetes 1.36", "Next: use admission Off"]),
+        ("Gate", "v1.36.3", ["is not installed", "kubectl apply -f deploy/policy/budgets.yaml"]),
+        ("Deny", "unreadable", ["is not installed"]),
+    ],
+)
+def test_what_cannot_work_is_said_with_what_it_takes(admission, version, words):
+    told = unavailable(admission, PolicyState(missing="Policy x", version=version))
+    assert all(word in told for word in words), told
+
+
+def test_a_role_that_is_too_old_is_said():
+    assert "deploy/rbac/operator.yaml" in unavailable("Deny", PolicyState(forbidden="Policy x"))
+    assert unavailable("Deny", PolicyState()) == ""
+
+
+def test_versions_are_read_as_providers_write_them():
+    assert minor_of("v1.30.5-gke.1014001") == (1, 30)
+    assert minor_of("1.29+") == (1, 29)

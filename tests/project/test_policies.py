@@ -1,0 +1,33 @@
+"""The policies of budgets say each condition once, in the words of the predicate."""
+
+from tgp.core.budgets.admission import COUNTED, DENY_POLICY, EXACT_POLICY, GATE, GATE_POLICY, LABEL
+from tgp.services.shipped import budget_policies
+
+POLICIES = {each["metadata"]["name"]: each for each in budget_policies() if not each["kind"].endswith("Binding")}
+BINDINGS = {each["metadata"]["name"]: each for each in budget_policies() if each["kind"].endswith("Binding")}
+
+
+def test_conditions_of_one_name_are_the_same_in_all_policies():
+    rows = [row for policy in POLICIES.values() for row in policy["spec"]["matchConditions"]]
+    expressions: dict[str, set[str]] = {}
+    for row in rows:
+        expressions.setdefault(row["name"], set()).add(row["expression"])
+
+    assert {name: len(texts) for name, texts in expressions.items() if len(texts) > 1} == {}
+    for policy in POLICIES.values():
+        assert {"selects", "requests"} <= {row["name"] for row in policy["spec"]["matchConditions"]}
+
+
+def test_pods_are_created_when_a_policy_cannot_be_evaluated():
+    assert {policy["spec"]["failurePolicy"] for policy in POLICIES.values()} == {"Ignore"}
+
+
+def test_names_label_gate_and_finalizer_are_those_of_the_predicate():
+    assert set(POLICIES) == set(BINDINGS) == {DENY_POLICY, GATE_POLICY, EXACT_POLICY}
+    for name, binding in BINDINGS.items():
+        (row,) = binding["spec"]["paramRef"]["selector"]["matchExpressions"]
+        assert (binding["spec"]["policyName"], row["key"], row["operator"]) == (name, LABEL, "In")
+        word = name.rpartition("-")[2].capitalize()
+        assert all(word in value.split("-") for value in row["values"])
+    assert f'"{GATE}"' in str(POLICIES[GATE_POLICY]["spec"]["mutations"])
+    assert f'"{COUNTED}"' in str(POLICIES[EXACT_POLICY]["spec"]["mutations"])

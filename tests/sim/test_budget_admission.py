@@ -1,0 +1,174 @@
+"""New pods of a budget that is used up: refused, or held behind a gate and let go one by one."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.sim.cluster.manifests import a_pod
+from tests.sim.test_budgets import CPU, a_budget, a_team_pod, begin, condition, reasons, status
+from tgp.api.resource import GPU_WORKLOAD_BUDGET, POD, VALIDATING_ADMISSION_POLICY_BINDING
+from tgp.app.demo.fixtures import create_object
+from tgp.core.budgets.admission import GATE, LABEL
+from tgp.services.shipped import budget_policies
+from tgp.sim.apiserver.status_errors import Failure
+from tgp.sim.world import World
+
+HOURS_WAITED = 4  # at most: each of three pods uses up what an hour's window frees
+
+
+def install(world: World) -> None:
+    for policy in budget_policies():
+        create_object(world.api, policy)
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    with World("admission") as world:
+        install(world)
+        begin(world)
+        yield world
+
+
+def label(world: World, name: str = "team-a") -> str:
+    return world.api.local_api.get(GPU_WORKLOAD_BUDGET, "default", name)["metadata"].get("labels", {}).get(LABEL, "")
+
+
+def gated(world: World) -> list[str]:
+    """Names of pods behind the gate, in order of name."""
+    pods = world.api.local_api.objects(POD, "default")
+    return [
+        pod["metadata"]["name"]
+        for pod in pods
+        if any(gate["name"] == GATE for gate in pod["spec"].get("schedulingGates", ()))
+    ]
+
+
+def edit(world: World, **spec: Any) -> None:
+    world.api.local_api.merge_patch(GPU_WORKLOAD_BUDGET, "default", "team-a", {"spec": spec})
+    world.run(seconds=5)
+
+
+def used_up(world: World, admission: str, **budget: Any) -> None:
+    """A budget of a tenth of an hour in an hour that one pod has used, and which is closed."""
+    a_budget(
+        world,
+        **{"hours": "0.1", "window": 1, "action": "Evict", "gracePeriodSeconds": 0, **budget},
+        admission=admission,
+    )
+    a_team_pod(world, "first")
+    world.run(minutes=7)
+    assert condition(world, "QuotaExceeded") == ("True", "QuotaReached")
+
+
+def test_a_closed_budget_denies_new_pods_in_words_and_an_open_one_does_not(world):
+    used_up(world, "Deny")
+    assert label(world) == "Deny"
+    with pytest.raises(
+        Failure, match=r"budget default/team-a is used up .*: hours come back at .*tgp why budget/default/team-a"
+    ):
+        a_team_pod(world, "second")
+    a_team_pod(world, "other", labels={"team": "b"})
+    world.run(minutes=61)
+    assert label(world) == "", "an open budget costs nothing at admission"
+    a_team_pod(world, "third")
+
+
+def test_a_closed_budget_gates_new_pods_and_lets_the_oldest_go_first_as_hours_come_back(world):
+    used_up(world, "Gate")
+    assert label(world) == "Gate"
+    for name in ("c", "a", "b"):
+        a_team_pod(world, name)
+        world.run(seconds=2)
+    world.run(seconds=10)
+    assert gated(world) == ["a", "b", "c"]
+    assert status(world)["gatedPods"] == 3
+    waiting, lifted = [gated(world)], 0
+    while waiting[-1]:
+        world.run(seconds=60)
+        assert len(waiting) < HOURS_WAITED * 60, waiting[-1]
+        waiting.append(gated(world))
+        lifted = max(lifted, reasons(world).count("GateLifted"))
+    distinct = [names for number, names in enumerate(waiting) if number == 0 or names != waiting[number - 1]]
+    assert distinct == [["a", "b", "c"], ["a", "b"], ["b"], []], "one more only when what is left lasts"
+    assert lifted
+    world.run(seconds=10)
+    assert "gatedPods" not in status(world)
+
+
+def test_higher_priority_goes_first(world):
+    used_up(world, "Gate")
+    a_team_pod(world, "old")
+    world.run(seconds=2)
+    a_team_pod(world, "urgent", priorityClassName="system-cluster-critical")
+    world.run(seconds=10)
+    assert gated(world) == ["old", "urgent"]
+    for _ in range(120):
+        world.run(seconds=60)
+        if len(gated(world)) == 1:
+            break
+    assert gated(world) == ["old"]
+
+
+@pytest.mark.parametrize("way", ["off", "larger", "deleted", "other pods"])
+def test_what_no_budget_holds_any_more_goes_at_once(world, way):
+    used_up(world, "Gate")
+    a_team_pod(world, "waits")
+    world.run(seconds=10)
+    assert gated(world) == ["waits"]
+    if way == "off":
+        edit(world, enforcement={"admission": "Off"})
+    elif way == "larger":
+        edit(world, quota={"gpuHours": 100})
+    elif way == "deleted":
+        world.api.local_api.delete(GPU_WORKLOAD_BUDGET, "default", "team-a")
+    else:
+        edit(world, selector={"matchLabels": {"team": "b"}})
+    world.run(seconds=70)
+    assert gated(world) == []
+
+
+def test_a_pod_of_two_budgets_waits_for_both_and_other_gates_stay(world):
+    used_up(world, "Gate")
+    a_budget(world, "other", hours="0.1", window=2, admission="Gate")
+    pod = a_pod("both", labels=CPU, restartPolicy="Never")
+    pod["spec"]["schedulingGates"] = [{"name": "example.org/mine"}]
+    world.api.local_api.create(POD, pod)
+    world.run(seconds=10)
+    assert gated(world) == ["both"]
+    world.api.local_api.delete(GPU_WORKLOAD_BUDGET, "default", "team-a")
+    world.run(seconds=70)
+    left = world.api.local_api.get(POD, "default", "both")["spec"]["schedulingGates"]
+    assert left == [{"name": "example.org/mine"}]
+
+
+def test_gates_are_lifted_by_the_next_leader_too(world):
+    used_up(world, "Gate")
+    a_team_pod(world, "waits")
+    world.processes["operator-0"].crash(restart_after=1800)
+    world.run(minutes=70)
+    assert gated(world) == [], "the window moved on while nobody led, and the next leader saw it"
+
+
+def test_policies_that_are_missing_are_said_with_what_to_do_and_enforcement_goes_on(world):
+    world.api.local_api.delete(VALIDATING_ADMISSION_POLICY_BINDING, "", "tgp-budgets-deny")
+    used_up(world, "Deny")
+    assert condition(world, "Degraded") == ("True", "AdmissionUnavailable")
+    (row,) = [row for row in status(world)["conditions"] if row["type"] == "Degraded"]
+    assert "kubectl apply -f deploy/policy/budgets.yaml" in row["message"]
+    a_team_pod(world, "second")
+    world.run(minutes=2)
+    assert reasons(world).count("Evicted") >= 2
+    install_binding = next(each for each in budget_policies() if each["kind"] == "ValidatingAdmissionPolicyBinding")
+    create_object(world.api, install_binding)
+    world.run(minutes=2)
+    assert condition(world, "Degraded") == ("False", "ReconcileSucceeded")
+
+
+def test_a_label_set_or_removed_by_others_is_put_right(world):
+    used_up(world, "Gate")
+    for value in (None, "Deny"):
+        change = {"metadata": {"labels": {LABEL: value}}}
+        world.api.local_api.merge_patch(GPU_WORKLOAD_BUDGET, "default", "team-a", change)
+        world.run(seconds=5)
+        assert label(world) == "Gate"
