@@ -31,6 +31,7 @@ from tgp.controllers.instances import accounts, consistency, leftover_nodes, orp
 from tgp.controllers.market import reconciler as market
 from tgp.controllers.requests import launch, observe
 from tgp.core.budgets import account, spans
+from tgp.core.budgets.status import IDLE_AFTER
 from tgp.core.classes import default_class, market_status
 from tgp.core.disruption import candidates, causes, exchange, illness, moves, restart_cost
 from tgp.core.inventory import orphan_evidence, orphans
@@ -56,6 +57,7 @@ RENT, REQUESTS, SAFETY, WEBHOOK, WORLD = (
     f"docs/{name}.md" for name in ("rent", "requests", "safety", "webhook", "world")
 )
 PLANNER, DISRUPTION, ACCOUNTING = "docs/planner.md", "docs/disruption.md", "docs/accounting.md"
+BUDGETS = "docs/budgets.md"
 # Made from the code, bound by tests of their own, or without figures of the code.
 OTHER_PAGES = frozenset({FIELDS, "docs/providers.md", "docs/new-provider.md", "docs/talos-judge.md", "docs/values.md"})
 # From there on a page reports what was measured.
@@ -95,6 +97,7 @@ IDLE = default_of(GPURequestSpec, "idle_timeout")
 DIRECT_AFTER = next(str(option.default) for option in down.down.params if option.name == "direct_after")
 
 FIGURES = (
+    Figure(BUDGETS, "no pod has matched for {}", IDLE_AFTER),
     Figure(README, "The world starts {} ago", scaled.BEGAN_AGO),
     Figure(README, "catches up with the present at {}", scaled.FACTOR),
     Figure(README, "it runs in real time for {}", demo.SLOW_FOR),

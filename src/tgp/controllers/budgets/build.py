@@ -2,6 +2,7 @@
 
 from tgp.adapters.kube.controller import Controller, WatchSource
 from tgp.api.resource import GPU_WORKLOAD_BUDGET
+from tgp.controllers.budgets.daily import KEY, DailyReport
 from tgp.controllers.budgets.legacy_budgets import LegacyBudgetReconciler
 from tgp.controllers.budgets.reconciler import BudgetReconciler
 from tgp.controllers.budgets.tracker import BudgetTracker
@@ -17,6 +18,7 @@ class Budgets:
         self.tracker = BudgetTracker(
             stores.pods,
             stores.nodes,
+            stores.namespaces,
             deps.clock,
             silent_for=lambda: deps.caches.silent_for(stores.pods),
             watched_until=deps.watched_until,
@@ -34,7 +36,10 @@ def build(deps: Deps, stores: Stores, budgets: Budgets) -> list[Controller]:
         clock=deps.clock,
         silent_for=lambda: deps.caches.silent_for(stores.pods),
         list_pods=lambda: deps.caches.list_again(stores.pods),
+        namespace=deps.settings.namespace,
     )
+    daily = DailyReport(tracker.accounts, deps.cluster, deps.clock, deps.settings.namespace)
+    stores.sweeps.send(KEY)
     mirrors = LegacyBudgetReconciler(stores.legacy_budgets, stores.budgets, deps.cluster, deps.journal, deps.clock)
     return [
         Controller(
@@ -44,10 +49,21 @@ def build(deps: Deps, stores: Stores, budgets: Budgets) -> list[Controller]:
                 WatchSource(stores.budgets),
                 WatchSource(stores.pods, tracker.of_pod),
                 WatchSource(stores.nodes, tracker.of_node),
+                WatchSource(stores.namespaces, tracker.of_namespace),
             ),
             writes=(stores.budgets,),
             workers=deps.settings.workers,
             start_over=tracker.start_over,
+        ),
+        Controller(
+            "budget-days",
+            daily,
+            sources=(
+                WatchSource(
+                    stores.sweeps.store, lambda _old, new: (KEY,) if new is not None and new.key == KEY else ()
+                ),
+            ),
+            also_reads=(stores.budgets, stores.pods),
         ),
         Controller(
             "legacy-budgets",

@@ -4,17 +4,24 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from typing import Any
 
+from msgspec import to_builtins
+
 from tgp.api.budget import GPUWorkloadBudget
 from tgp.api.resource import GPU_WORKLOAD_BUDGET, POD
 from tgp.api.values import rfc3339
 from tgp.controllers.budgets.tracker import BudgetMemory, BudgetTracker
 from tgp.controllers.status_writer import StatusWriter
-from tgp.core.budgets.assess import Assessment, assess
+from tgp.core.budgets.account import USED
+from tgp.core.budgets.assess import Assessment, assess, hours_text
+from tgp.core.budgets.ended import largest
 from tgp.core.budgets.packing import NewerAccount, pack
+from tgp.core.budgets.quota import limits_of, spec_problem
+from tgp.core.budgets.reset import reset_asked
 from tgp.core.budgets.spans import seconds, short_uid
 from tgp.core.budgets.status import (
     DEGRADED,
     GATHERED,
+    IDLE_AFTER,
     READY,
     Told,
     Trouble,
@@ -56,6 +63,7 @@ class BudgetReconciler:
         clock: Clock,
         silent_for: Callable[[], float],
         list_pods: Callable[[], Awaitable[None]],
+        namespace: str,  # the operator's
     ) -> None:
         self._budgets = budgets
         self._tracker = tracker
@@ -65,6 +73,7 @@ class BudgetReconciler:
         self._clock = clock
         self._silent_for = silent_for
         self._list_pods = list_pods
+        self._namespace = namespace
 
     async def reconcile(self, key: ObjectKey) -> datetime | None:
         record = self._budgets.get(key)
@@ -73,13 +82,16 @@ class BudgetReconciler:
             return None
         if record.value is None or record.deleting:
             return None
+        if (problem := spec_problem(record.value.spec, key.namespace, self._namespace)) is not None:
+            await self._leave_alone(record, *problem)
+            return None
         try:
             memory = self._tracker.memory_of(record, record.value, listed_again=False)
             if memory is None or memory.missing:  # what one list does not show may be there: ask for another
                 await self._list_pods()
                 memory = self._tracker.memory_of(record, record.value, listed_again=True)
         except NewerAccount:
-            await self._leave_alone(record)
+            await self._leave_alone(record, "NewerAccount", NEWER)
             return None
         now = self._clock.now()
         if memory is None or not self._tracker.close_missing(memory):
@@ -87,6 +99,8 @@ class BudgetReconciler:
         restored = bool(memory.written) and record.value.status.account != memory.written
         if memory.changed_at is not None and now < memory.changed_at + GATHERED and not restored:
             return memory.changed_at + GATHERED
+        memory.limits = limits_of(memory.spec, seconds(now))
+        self._reset(record, memory, now)
         seen = assess(memory.limits, memory.account, seconds(now), exceeded=memory.told.exceeded_at is not None)
         saying = self._saying(record, memory, seen, now)
         changed = memory.changed_at is not None or restored
@@ -99,7 +113,18 @@ class BudgetReconciler:
                 return now  # by the next reconcile, which sees this write
         elif self._may_act(memory, now) and await self._enforce(record, memory, seen, now):
             await self._write(record, memory, seen, saying, {"lastEnforcementAt": rfc3339(now)})
-        return self._next_look(memory, seen, now)
+        return self._next_look(record, memory, seen, now)
+
+    def _reset(self, record: KubeObject[GPUWorkloadBudget], memory: BudgetMemory, now: datetime) -> None:
+        """Begin again where a person asked for it, once."""
+        asked = reset_asked(record.annotations, memory.reset_at)
+        if asked is None:
+            return
+        used = hours_text(memory.account.used(USED, seconds(now)))
+        memory.account.reset(seconds(now))
+        memory.largest, memory.reset_at, memory.changed_at = (), asked.at, memory.changed_at or now - GATHERED
+        message = f"{asked.who} reset the account at {rfc3339(asked.at)}: {used} GPU-hours count no longer"
+        self._journal.note(BudgetNoted(_subject(record), "AccountReset", message, warning=True))
 
     # -- what is told --------------------------------------------------------------------------------------------------
 
@@ -115,6 +140,7 @@ class BudgetReconciler:
             raised(memory.spec, memory.limits, seen, before.alerted),
             record.generation,
             trouble.reason if trouble is not None else "",
+            not (memory.tracked or seen.used) and now >= _idle_from(record, now),
         )
 
     def _trouble(self, memory: BudgetMemory) -> Trouble | None:
@@ -144,29 +170,31 @@ class BudgetReconciler:
         said = {
             **parts(memory.spec, seen, saying, account),
             "trackedPods": memory.tracked,
+            "largest": to_builtins(largest(memory.largest, memory.account.begins(seen.now))) or None,
+            "resetAt": rfc3339(memory.reset_at) if memory.reset_at is not None else None,
             **(more or {}),
         }
-        updates = conditions(memory.spec, seen, self._trouble(memory))
+        updates = conditions(memory.spec, seen, self._trouble(memory), idle=saying.idle)
         await self._status_writer.write(record, updates, said)
         new = [name for name in saying.alerted if name not in memory.told.alerted]
         memory.told, memory.written = saying, account
         if memory.changed_at == waiting:
             memory.changed_at = None
         for name in new:
-            self._journal.note(AlertRaised(_subject(record), name, alert_text(name, memory.spec, seen)))
+            self._journal.note(AlertRaised(_subject(record), name, alert_text(name, seen)))
 
-    async def _leave_alone(self, record: KubeObject[GPUWorkloadBudget]) -> None:
+    async def _leave_alone(self, record: KubeObject[GPUWorkloadBudget], reason: str, why: str) -> None:
         await self._status_writer.write(
-            record,
-            [
-                ConditionUpdate(READY, False, "NewerAccount", NEWER),
-                ConditionUpdate(DEGRADED, True, "NewerAccount", NEWER),
-            ],
+            record, [ConditionUpdate(READY, False, reason, why), ConditionUpdate(DEGRADED, True, reason, why)]
         )
 
-    def _next_look(self, memory: BudgetMemory, seen: Assessment, now: datetime) -> datetime | None:
+    def _next_look(
+        self, record: KubeObject[GPUWorkloadBudget], memory: BudgetMemory, seen: Assessment, now: datetime
+    ) -> datetime | None:
         again = look_again(memory.spec, memory.limits, memory.account, seen, memory.told)
         moments = [now + timedelta(seconds=again - seen.now)] if again is not None else []
+        if not memory.tracked and now < _idle_from(record, now):
+            moments.append(_idle_from(record, now))
         if memory.told.exceeded_at is not None:
             due = memory.told.exceeded_at + timedelta(seconds=memory.spec.enforcement.grace_period_seconds)
             moments.append(due if due > now else _back_at(memory, seen, due))
@@ -229,6 +257,11 @@ class BudgetReconciler:
         self._journal.note(PodEnforced(about, record.key, "Evict", outcome))
         message = f"Pod {pod.key.name} {what}: the quota is used up"
         self._journal.note(BudgetNoted(_subject(record), outcome, message, warning=True))
+
+
+def _idle_from(record: KubeObject[GPUWorkloadBudget], now: datetime) -> datetime:
+    """When a budget that no pod has matched says so."""
+    return (record.created_at or now) + IDLE_AFTER
 
 
 def _back_at(memory: BudgetMemory, seen: Assessment, begun: datetime) -> datetime:

@@ -2,7 +2,8 @@
 
 The window has 720 buckets, and one more that is partly outside it. In that one at most `peak` times the seconds inside
 still counts, so use is exact at every edge of a bucket and never below the truth in between. Beside the buckets stand
-the sums of 31 days by the hour: a longer window tomorrow refunds nothing.
+the sums of 31 days by the hour: a longer window tomorrow refunds nothing. Where a calendar's period counts instead of a
+window, the buckets are emptied when the next one begins, and what ran across that moment counts from it on.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,6 +13,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from tgp.core.budgets.period import LONGEST, Period
 from tgp.core.budgets.spans import Sighting
 
 Ints: TypeAlias = npt.NDArray[np.int64]
@@ -20,6 +22,7 @@ BUCKETS = 720
 HOUR = 3600
 HOURS_KEPT = 31 * 24
 ENDED_KEPT = 90  # seconds for which a pod that ended is remembered by name
+NEVER = 1 << 62
 COUNTED_BEFORE = 60  # seconds: what ended longer than this before the last write was in it
 
 # The series of an account. Time is in milli-GPU-seconds, money in micro-dollars an hour times seconds.
@@ -35,6 +38,13 @@ class OpenPod(NamedTuple):
     milli: int
     rate: int | None = None  # micro-dollars an hour; None: the Node has no price
     sure_until: int | None = None  # None: its Node reports
+
+    def amount(self, series: int) -> int:
+        """What it adds to a series every second."""
+        if series == USD:
+            return self.rate or 0
+        counted = {USED: True, UNSURE: self.sure_until is not None, UNPRICED: self.rate is None}[series]
+        return self.milli if counted else 0
 
 
 def _table(columns: int, rows: int = SERIES) -> Ints:
@@ -55,14 +65,33 @@ class BudgetAccount:
     ended: dict[bytes, int] = field(default_factory=dict)  # when
     newest: int = -1  # the bucket in the last column, counted from the epoch
     newest_hour: int = -1
+    period: Period | None = None  # None: a rolling window
+    reset_at: int = 0  # what was used before it counts no longer
+    since: int = 0  # the same, and of a calendar at least the beginning of its period
+    turns_at: int = NEVER  # when the next period begins
 
     def __post_init__(self) -> None:
         if self.newest < 0:
             self.newest, self.newest_hour = self.at // self.width, self.at // HOUR
+        begin, self.turns_at = self.period.bounds(self.at) if self.period is not None else (0, NEVER)
+        self.since = max(begin, self.reset_at)
 
     @property
     def window(self) -> int:
+        """Seconds that it looks back; of a calendar at least its longest period."""
         return self.width * BUCKETS
+
+    def begins(self, now: int) -> int:
+        """Since when use counts at this moment."""
+        if self.period is not None and now >= self.turns_at:
+            return self.period.bounds(now)[0]
+        return max(now - self.window, self.since)
+
+    def reset(self, at: int) -> None:
+        """Begin again: pods that run count from here on. What they used before stays in the hours of the day."""
+        self.advance(at)
+        self.reset_at = self.since = at
+        self.sums[:], self.peaks[:] = 0, 0
 
     # -- time moves on -------------------------------------------------------------------------------------------------
 
@@ -70,6 +99,9 @@ class BudgetAccount:
         """Drop what no window of today can see, and forget who ended long ago. Time never goes back here."""
         if now <= self.at:
             return
+        if self.period is not None and now >= self.turns_at:
+            self.since, self.turns_at = self.period.bounds(now)
+            self.sums[:], self.peaks[:] = 0, 0
         if (steps := now // self.width - self.newest) > 0:
             self.newest += steps
             for table in (self.sums, self.peaks):
@@ -132,7 +164,7 @@ class BudgetAccount:
         if start >= end or not amount:
             return
         self.advance(end)
-        where = _add(self.sums[series], (self.newest - BUCKETS, self.width), start, end, amount)
+        where = _add(self.sums[series], (self.newest - BUCKETS, self.width), max(start, self.since), end, amount)
         if where is not None and series in PEAKED:
             self.peaks[PEAKED.index(series), where] += amount
         _add(self.hourly[series], (self.newest_hour - HOURS_KEPT, HOUR), start, end, amount)
@@ -147,7 +179,7 @@ class BudgetAccount:
         """What closed spans used in the window that ends now. Never below the truth, exact at the edges."""
         sums = self.sums[series]
         gone = now // self.width - self.newest  # buckets that have left since the last change
-        if gone > BUCKETS:
+        if gone > BUCKETS or now >= self.turns_at:
             return 0
         gone = max(gone, 0)
         oldest = int(sums[gone])
@@ -158,12 +190,12 @@ class BudgetAccount:
 
     def opened(self, series: int, now: int) -> int:
         """What open pods used in the window that ends now."""
-        begin = now - self.window
+        begin = self.begins(now)
         total = 0
         for start, milli, rate, sure_until in self.open.values():
             if start is None or start >= now:
                 continue
-            lasts = now - max(start, begin)
+            lasts = max(0, now - max(start, begin))
             if series == USED:
                 total += milli * lasts
             elif series == USD:
@@ -179,26 +211,46 @@ class BudgetAccount:
 
     # -- another window ------------------------------------------------------------------------------------------------
 
-    def with_width(self, width: int) -> "BudgetAccount":
-        """The same use by buckets of another width. What an hour used counts until the whole hour has left."""
-        if width == self.width:
+    def with_window(self, width: int, period: Period | None = None) -> "BudgetAccount":
+        """The same use by other buckets. What an hour used counts until the whole hour has left."""
+        if (width, period) == (self.width, self.period):
             return self
-        other = BudgetAccount(width, self.at, self.version, open=self.open, ended=self.ended)
+        other = BudgetAccount(
+            width, self.at, self.version, open=self.open, ended=self.ended, period=period, reset_at=self.reset_at
+        )
         other.hourly, other.newest_hour = self.hourly, self.newest_hour
         ends = (np.arange(HOURS_KEPT + 1) + self.newest_hour - HOURS_KEPT + 1) * HOUR
         last = np.minimum(ends, self.at + 1)
+        kept = last > other.since
         for series in range(SERIES):
-            other.fold(series, last - 1, last, self.hourly[series])
+            other.fold(series, last[kept] - 1, last[kept], self.hourly[series, kept])
         return other
 
+    # -- by the day ----------------------------------------------------------------------------------------------------
 
-def fresh(window_hours: int, at: int) -> BudgetAccount:
+    def between(self, series: int, begin: int, end: int, now: int) -> int:
+        """What was used from one whole hour to another, of the last 31 days and until now; whether reset or not."""
+        first = max(0, begin // HOUR - self.newest_hour + HOURS_KEPT)
+        last = max(0, end // HOUR - self.newest_hour + HOURS_KEPT)
+        total = int(self.hourly[series, first:last].sum())
+        for pod in self.open.values():
+            amount = pod.amount(series)
+            start = pod.start if series != UNSURE or pod.sure_until is None else max(pod.start or 0, pod.sure_until)
+            if pod.start is not None and start is not None:
+                total += amount * max(0, min(end, now) - max(start, begin))
+        return total
+
+
+def fresh(window_hours: int | None, at: int, period: Period | None = None) -> BudgetAccount:
     """An account that has counted nothing yet, of a budget that counts from `at`."""
-    return BudgetAccount(width_of(window_hours), at)
+    return BudgetAccount(width_of(window_hours, period), at, period=period)
 
 
-def width_of(window_hours: int) -> int:
-    return window_hours * HOUR // BUCKETS
+def width_of(window_hours: int | None, period: Period | None = None) -> int:
+    """Seconds of a bucket. The hours of a window, or a period."""
+    hours = window_hours if period is None else LONGEST[period.calendar]
+    assert hours is not None, "a quota has a window or a calendar"
+    return -(-hours * HOUR // BUCKETS)
 
 
 def take_up(

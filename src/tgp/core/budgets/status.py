@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from tgp.api.budget import GPUWorkloadBudgetSpec
-from tgp.api.values import go_duration, rfc3339
+from tgp.api.values import rfc3339
 from tgp.core.budgets.account import BudgetAccount
 from tgp.core.budgets.assess import (
     FORECAST,
@@ -17,11 +17,15 @@ from tgp.core.budgets.assess import (
     reached_at,
     usd_text,
 )
+from tgp.core.budgets.quota import window_words
 from tgp.core.model.conditions import ConditionUpdate
 
 READY, EXCEEDED, DEGRADED = "Ready", "QuotaExceeded", "Degraded"
+NOTHING_MATCHES = "NothingMatches"  # a reason of Ready
 OWNED = frozenset({READY, EXCEEDED, DEGRADED})
 
+IDLE = "No pod has matched for an hour. Compare spec.selector with the labels of pods that ask for"
+IDLE_AFTER = timedelta(hours=1)
 GATHERED = timedelta(seconds=1)  # spans that open or close within it are one write
 PACE = 5  # seconds between two writes for use alone
 REFRESHED = 300  # seconds after which use that moves is written anyway
@@ -38,6 +42,7 @@ class Told(msgspec.Struct, frozen=True):
     alerted: tuple[str, ...] = ()
     generation: int = 0
     trouble: str = ""  # the reason of Degraded
+    idle: bool = False  # no pod matches
 
 
 class Trouble(msgspec.Struct, frozen=True):
@@ -64,11 +69,12 @@ def raised(spec: GPUWorkloadBudgetSpec, limits: Limits, seen: Assessment, before
 
 def worth_writing(told: Told, now: Told, limits: Limits, seen: Assessment, *, changed: bool) -> bool:
     """`now`: what the status would say. `changed`: a span opened or closed."""
-    same = (told.exceeded_at, told.alerted, told.generation, told.trouble) == (
+    same = (told.exceeded_at, told.alerted, told.generation, told.trouble, told.idle) == (
         now.exceeded_at,
         now.alerted,
         now.generation,
         now.trouble,
+        now.idle,
     )
     if changed or not same:
         return True
@@ -115,10 +121,14 @@ def parts(spec: GPUWorkloadBudgetSpec, seen: Assessment, now: Told, account: str
     }
 
 
-def conditions(spec: GPUWorkloadBudgetSpec, seen: Assessment, trouble: Trouble | None) -> list[ConditionUpdate]:
+def conditions(
+    spec: GPUWorkloadBudgetSpec, seen: Assessment, trouble: Trouble | None, *, idle: bool = False
+) -> list[ConditionUpdate]:
     ready = ConditionUpdate(READY, True, "Reconciled", "Use is counted")
-    window = go_duration(timedelta(hours=spec.quota.window_hours))
-    use = f"{_short(hours_text(seen.used))} of {spec.quota.gpu_hours} GPU-hours were used in the last {window}"
+    if idle:
+        ready = ConditionUpdate(READY, True, NOTHING_MATCHES, f"{IDLE} {spec.gpu_resource_name}")
+    when = window_words(spec.quota, seen.now)
+    use = f"{_short(hours_text(seen.used))} of {hours_text(seen.quota)} GPU-hours were used {when}"
     if spec.quota.usd is not None:
         use += f", and ${usd_text(seen.usd)} of ${spec.quota.usd}"
     if seen.exceeded:
@@ -134,8 +144,8 @@ def conditions(spec: GPUWorkloadBudgetSpec, seen: Assessment, trouble: Trouble |
     return [ready, over, well]
 
 
-def alert_text(name: str, spec: GPUWorkloadBudgetSpec, seen: Assessment) -> str:
-    use = f"{_short(hours_text(seen.used))} of {spec.quota.gpu_hours} GPU-hours are used"
+def alert_text(name: str, seen: Assessment) -> str:
+    use = f"{_short(hours_text(seen.used))} of {hours_text(seen.quota)} GPU-hours are used"
     if name == FORECAST:
         return f"At this rate the quota is used up at {_time(seen.exhausted_at)}: {use}"
     return f"Use has reached {name} % of the quota: {use}"
