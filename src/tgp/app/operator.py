@@ -256,7 +256,9 @@ class Operator:
     def _budget_rows(self) -> Iterable[BudgetRow]:
         for key, memory in self.budgets.tracker.memories():
             exceeded = memory.told.exceeded_at is not None
-            yield BudgetRow(key, memory.limits, memory.account, exceeded=exceeded, pods=memory.tracked)
+            record = self.stores.budgets.get(key)
+            paused = record.value.status.paused_pods if record is not None and record.value is not None else 0
+            yield BudgetRow(key, memory.limits, memory.account, exceeded=exceeded, pods=memory.tracked, paused=paused)
 
     def _note_lease(self, why: str) -> None:
         assert self.elector is not None, "only the elector reports on the Lease"

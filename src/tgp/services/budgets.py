@@ -17,7 +17,7 @@ from tgp.core.budgets.days import DAYS_LABEL, BudgetDay, day_of, read_days
 from tgp.core.budgets.packing import NewerAccount, NotAnAccount, unpack
 from tgp.core.budgets.quota import counted_by, limits_of, spec_problem
 from tgp.core.budgets.reset import RESET, ResetAsked
-from tgp.core.budgets.simulate import fit
+from tgp.core.budgets.simulate import BudgetFit, fit
 from tgp.core.budgets.spans import seconds, short_uid
 from tgp.core.budgets.victims import back_by, victims
 from tgp.core.model.kube_object import KubeObject
@@ -118,21 +118,8 @@ class BudgetService:
         board = await self.board()
         there = await self._labels_of(namespace)
         chosen = [line for line in board.lines if _concerns(line, namespace, there, labels)]
-        moment = seconds(board.now)
-        return Simulation(
-            board.now,
-            namespace,
-            dict(labels),
-            tuple(
-                SimulatedFit(
-                    line,
-                    None
-                    if line.account is None
-                    else fit(line.account, line.limits, max(moment, line.account.at), milli=milli, lasts=lasts),
-                )
-                for line in chosen
-            ),
-        )
+        fits = tuple(SimulatedFit(line, _fit(line, milli, lasts)) for line in chosen)
+        return Simulation(board.now, namespace, dict(labels), fits)
 
     async def _labels_of(self, namespace: str) -> Mapping[str, str] | None:
         """None: the user may not see namespaces."""
@@ -214,6 +201,16 @@ def next_act(line: BudgetLine, running: Mapping[bytes, Pod], now: int) -> NextAc
         return NextAct(at, rules.action, ())
     going = victims(running, account, line.limits, at, by=back_by(account.window, begun, at))
     return NextAct(at, rules.action, tuple(pod for victim in going for pod in victim.pods))
+
+
+def _fit(line: BudgetLine, milli: int, lasts: int) -> BudgetFit | None:
+    account, seen = line.account, line.seen
+    if account is None or seen is None:
+        return None
+    if seen.exceeded and seen.next_change_at is None:
+        return BudgetFit(milli * lasts, None)
+    opens_at = seen.next_change_at if seen.exceeded else None
+    return fit(account, line.limits, seen.now, milli=milli, lasts=lasts, opens_at=opens_at)
 
 
 def _use(line: BudgetLine, pod: Pod, held: OpenPod, now: int, *, several: bool) -> PodUse:

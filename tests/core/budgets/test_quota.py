@@ -10,12 +10,13 @@ from tests.amounts import amount
 from tgp.api.budget import CountedWeight, Enforcement, ExtraHours, GPUWorkloadBudgetSpec, Quota
 from tgp.api.common import LabelSelector
 from tgp.core.budgets.account import UNSURE, USED, OpenPod, fresh
-from tgp.core.budgets.assess import assess
+from tgp.core.budgets.assess import Limits, assess
 from tgp.core.budgets.ended import ended_pod, largest
 from tgp.core.budgets.packing import pack, unpack
 from tgp.core.budgets.period import Period
 from tgp.core.budgets.quota import counted_by, fresh_account, limits_of, spec_problem, window_words
 from tgp.core.budgets.reset import reset_asked
+from tgp.core.budgets.simulate import BudgetFit, fit
 from tgp.core.budgets.spans import Sighting
 from tgp.core.budgets.weights import Weights, weights_of
 from tgp.core.model.node import Node
@@ -142,6 +143,42 @@ def test_the_hours_of_a_day_are_those_of_closed_and_open_pods():
     assert account.between(USED, yesterday, today, NOON) == 24 * HOUR + 2 * HOUR
     assert account.between(USED, today, today + 86_400, NOON) == 12 * HOUR + 2 * HOUR
     assert account.between(UNSURE, today, today + 86_400, NOON) == 100_000
+
+
+def test_more_fits_now_when_the_next_period_begins_or_never():
+    limits, day = Limits(10 * HOUR), 86_400
+    account = fresh(None, NOON, Period("Day"))
+    account.charge(USED, NOON - 8 * 3600, NOON, 1000)
+    assert fit(account, limits, NOON, milli=1000, lasts=3600).at == NOON
+    assert fit(account, limits, NOON, milli=1000, lasts=2 * 3600).at == NOON + day // 2
+    assert fit(account, limits, NOON, milli=1000, lasts=10 * 3600).too_large
+    account.open[b"a"] = OpenPod(NOON, 1000)
+    assert fit(account, limits, NOON, milli=2000, lasts=4 * 3600) == BudgetFit(8 * HOUR, None)
+
+
+@pytest.mark.parametrize("seed", range(amount(10, 100)))
+def test_what_fits_does_not_reach_the_quota_and_would_a_bucket_earlier(seed):
+    luck = random.Random(seed)
+    account = fresh(1, NOON)
+    for _ in range(luck.randrange(1, 8)):
+        end = NOON - luck.randrange(3000)
+        account.charge(USED, end - luck.randrange(60, 1500), end, 1000)
+    limits = Limits(int(account.used(USED, NOON) * luck.uniform(0.9, 1.3)) + 600_000)
+    milli, lasts = luck.choice((500, 1000, 2000)), luck.randrange(60, 1800)
+    found = fit(account, limits, NOON, milli=milli, lasts=lasts)
+
+    def highest(start: int) -> int:
+        return max(
+            account.used(USED, moment) + milli * min(moment - start, lasts)
+            for moment in range(start, start + lasts + 1, 5)
+        )
+
+    if found.at is None:
+        assert milli * lasts >= limits.used
+        return
+    assert highest(found.at) < limits.used
+    earlier = found.at - 3 * account.width
+    assert earlier < NOON or highest(earlier) >= limits.used - milli * 3 * account.width
 
 
 # -- weights -----------------------------------------------------------------------------------------------------------

@@ -27,8 +27,11 @@ FAMILIES: tuple[tuple[str, str, Callable[[Assessment, Limits], float | None]], .
 class BudgetRow:
     """One budget for a scrape."""
 
-    def __init__(self, key: ObjectKey, limits: Limits, account: BudgetAccount, *, exceeded: bool, pods: int) -> None:
-        self.key, self.limits, self.account, self.exceeded, self.pods = key, limits, account, exceeded, pods
+    def __init__(
+        self, key: ObjectKey, limits: Limits, account: BudgetAccount, *, exceeded: bool, pods: int, paused: int = 0
+    ) -> None:
+        self.key, self.limits, self.account, self.exceeded = key, limits, account, exceeded
+        self.pods, self.paused = pods, paused
 
 
 class BudgetCollector(Collector):
@@ -47,6 +50,9 @@ class BudgetCollector(Collector):
                     family.add_metric(tuple(row.key), amount)
             yield family
         tracked = GaugeMetricFamily("gwb_tracked_pods", "Pods that the selector matches", labels=LABELS)
+        paused = GaugeMetricFamily("gwb_paused_pods", "Pods that are paused", labels=LABELS)
         for row in rows:
             tracked.add_metric(tuple(row.key), row.pods)
+            paused.add_metric(tuple(row.key), row.paused)
         yield tracked
+        yield paused

@@ -142,32 +142,40 @@ class BudgetAccount:
             return held is not None
         if since is not None and held is None:
             start = max(start, since)
-        pod = held or OpenPod(start, seen.milli, seen.rate)
-        if held is not None and held.start is None:
-            pod = OpenPod(start, seen.milli, seen.rate)
-        self._charge_pod(pod._replace(sure_until=seen.sure_until), start, seen.end)
+        milli, rate = (
+            (held.milli, held.rate) if held is not None and held.start is not None else (seen.milli, seen.rate)
+        )
+        self._charge_pod(OpenPod(start, milli, rate, seen.sure_until), start, seen.end)
         return True
 
     def _charge_pod(self, pod: OpenPod, start: int, end: int) -> None:
-        self.charge(USED, start, end, pod.milli)
         if pod.sure_until is not None:
             self.charge(UNSURE, max(start, pod.sure_until), end, pod.milli)
         if pod.rate is None:
-            self.charge(UNPRICED, start, end, pod.milli)
+            self._charge(start, end, ((USED, pod.milli), (UNPRICED, pod.milli)))
         else:
-            self.charge(USD, start, end, pod.rate)
+            self._charge(start, end, ((USED, pod.milli), (USD, pod.rate)))
 
     # -- sums ----------------------------------------------------------------------------------------------------------
 
     def charge(self, series: int, start: int, end: int, amount: int) -> None:
         """Add one closed span."""
-        if start >= end or not amount:
+        self._charge(start, end, ((series, amount),))
+
+    def _charge(self, start: int, end: int, amounts: tuple[tuple[int, int], ...]) -> None:
+        """The same span in several series."""
+        if start >= end:
             return
         self.advance(end)
-        where = _add(self.sums[series], (self.newest - BUCKETS, self.width), max(start, self.since), end, amount)
-        if where is not None and series in PEAKED:
-            self.peaks[PEAKED.index(series), where] += amount
-        _add(self.hourly[series], (self.newest_hour - HOURS_KEPT, HOUR), start, end, amount)
+        since = max(self.since, start)
+        if (place := _place(self.newest - BUCKETS, self.width, since, end)) is not None:
+            for series, amount in amounts:
+                _add(self.sums[series], self.width, place, amount)
+                if series in PEAKED:
+                    self.peaks[PEAKED.index(series), place[0] : place[1] + 1] += amount
+        if (place := _place(self.newest_hour - HOURS_KEPT, HOUR, start, end)) is not None:
+            for series, amount in amounts:
+                _add(self.hourly[series], HOUR, place, amount)
 
     def fold(self, series: int, starts: Ints, ends: Ints, amounts: Ints) -> None:
         """Add many closed spans to the buckets at once."""
@@ -190,21 +198,28 @@ class BudgetAccount:
 
     def opened(self, series: int, now: int) -> int:
         """What open pods used in the window that ends now."""
+        return self._opened(now)[series]
+
+    def _opened(self, now: int) -> tuple[int, int, int, int]:
+        """Of every series, by one look at each pod."""
         begin = self.begins(now)
-        total = 0
+        used = unsure = usd = unpriced = 0
         for start, milli, rate, sure_until in self.open.values():
-            if start is None or start >= now:
+            if start is None or start >= now or begin >= now:
                 continue
-            lasts = max(0, now - max(start, begin))
-            if series == USED:
-                total += milli * lasts
-            elif series == USD:
-                total += (rate or 0) * lasts
-            elif series == UNSURE:
-                total += milli * min(lasts, max(0, now - sure_until)) if sure_until is not None else 0
-            elif rate is None:
-                total += milli * lasts
-        return total
+            lasts = now - (max(begin, start))
+            used += milli * lasts
+            if rate is None:
+                unpriced += milli * lasts
+            else:
+                usd += rate * lasts
+            if sure_until is not None and sure_until < now:
+                unsure += milli * min(lasts, now - sure_until)
+        return used, unsure, usd, unpriced
+
+    def all_used(self, now: int) -> tuple[int, ...]:
+        """Of every series, in their order."""
+        return tuple(opened + self.closed(series, now) for series, opened in enumerate(self._opened(now)))
 
     def used(self, series: int, now: int) -> int:
         return self.closed(series, now) + self.opened(series, now)
@@ -301,24 +316,24 @@ def _shift(table: Ints, steps: int) -> None:
     table[:, -steps:] = 0
 
 
-def _add(row: Ints, scale: tuple[int, int], start: int, end: int, amount: int) -> slice | None:
-    """Add a span to a row, of which `scale` is its first bucket and the width of all; the columns it touches.
-
-    None: it ended before the first.
-    """
-    base, width = scale
+def _place(base: int, width: int, start: int, end: int) -> tuple[int, int, int, int] | None:
+    """The first and last column of a span, and its seconds in each; None: it ended before the first of all, `base`."""
     start = max(start, base * width)
     if start >= end:
         return None
-    first, last = start // width - base, (end - 1) // width - base
+    first, last = start // width, (end - 1) // width
     if first == last:
-        row[first] += amount * (end - start)
-    else:
-        row[first] += amount * ((base + first + 1) * width - start)
-        row[last] += amount * (end - (base + last) * width)
+        return first - base, last - base, end - start, 0
+    return first - base, last - base, (first + 1) * width - start, end - last * width
+
+
+def _add(row: Ints, width: int, place: tuple[int, int, int, int], amount: int) -> None:
+    first, last, head, tail = place
+    row[first] += amount * head
+    if last > first:
+        row[last] += amount * tail
         if last - first > 1:
             row[first + 1 : last] += amount * width
-    return slice(first, last + 1)
 
 
 def _add_many(row: Ints, scale: tuple[int, int], starts: Ints, ends: Ints, amounts: Ints) -> Ints:

@@ -9,7 +9,7 @@ from decimal import Decimal
 import msgspec
 import numpy as np
 
-from tgp.core.budgets.account import BUCKETS, UNPRICED, UNSURE, USD, USED, BudgetAccount, Ints
+from tgp.core.budgets.account import BUCKETS, USD, USED, BudgetAccount, Ints
 
 MILLI_SECONDS = 3_600_000  # milli-GPU-seconds of a GPU-hour
 USD_SECONDS = 3600  # micro-dollars an hour times seconds, of a micro-dollar
@@ -48,7 +48,7 @@ class Assessment(msgspec.Struct, frozen=True):
 
 def assess(limits: Limits, account: BudgetAccount, now: int, *, exceeded: bool) -> Assessment:
     """`exceeded`: what was told last. A budget that was closed opens again only well below its quota."""
-    used, usd = account.used(USED, now), account.used(USD, now)
+    used, unsure, usd, unpriced = account.all_used(now)
     hours = _course(account, USED, limits.used, used, now)
     courses = [hours] if limits.usd is None else [hours, _course(account, USD, limits.usd, usd, now)]
     over = any(course.over(exceeded=exceeded) for course in courses)
@@ -64,8 +64,8 @@ def assess(limits: Limits, account: BudgetAccount, now: int, *, exceeded: bool) 
         now,
         used,
         max(0, limits.used - used),
-        account.used(UNSURE, now),
-        account.used(UNPRICED, now),
+        unsure,
+        unpriced,
         usd,
         hours.rate,
         len(account.open),
@@ -95,8 +95,9 @@ class _Course:
 
     def __init__(self, account: BudgetAccount, series: int, limit: int, used: int, now: int) -> None:
         self._account, self._series, self._now, self.limit, self._used = account, series, now, limit, used
-        self._open = [(pod.start, pod.amount(series)) for pod in account.open.values() if pod.start is not None]
-        self.rate = sum(amount for _, amount in self._open)
+        place = 1 if series == USED else 2  # of the amount in an OpenPod
+        self._open = [(pod[0], pod[place] or 0) for pod in account.open.values() if pod[0] is not None]
+        self.rate = sum([amount for _, amount in self._open])
 
     def over(self, *, exceeded: bool) -> bool:
         bound = self.limit * REOPENS_BELOW if exceeded else self.limit * 100

@@ -13,17 +13,18 @@ class BudgetFit(msgspec.Struct, frozen=True):
     too_large: bool = False  # not even with nothing else running
 
 
-def fit(account: BudgetAccount, limits: Limits, now: int, *, milli: int, lasts: int) -> BudgetFit:
-    """For so many thousandths of a GPU and so many seconds. Money is not looked at: the price is not known yet."""
+def fit(
+    account: BudgetAccount, limits: Limits, now: int, *, milli: int, lasts: int, opens_at: int | None = None
+) -> BudgetFit:
+    """For so many thousandths of a GPU and so many seconds. `opens_at`: of a budget beyond its quota, when it is not.
+
+    Money is not looked at: the price is not known yet.
+    """
     needs = milli * lasts
     if milli * min(lasts, account.window) >= limits.used:
         return BudgetFit(needs, None, too_large=True)
-    starts = (
-        _in_period(account, limits, now, milli, lasts)
-        if account.period
-        else _in_window(account, limits, now, milli, lasts)
-    )
-    return BudgetFit(needs, starts)
+    search = _in_window if account.period is None else _in_period
+    return BudgetFit(needs, search(account, limits, max(now, opens_at or now), milli, lasts))
 
 
 def _in_period(account: BudgetAccount, limits: Limits, now: int, milli: int, lasts: int) -> int | None:
@@ -39,20 +40,16 @@ def _in_period(account: BudgetAccount, limits: Limits, now: int, milli: int, las
 
 def _in_window(account: BudgetAccount, limits: Limits, now: int, milli: int, lasts: int) -> int | None:
     """At edges of buckets. Between two of them use is at most what is closed at the first and open at the second."""
-    width = account.width
-    first = (now // width + 1) * width
+    width, first = account.width, (now // account.width + 1) * account.width
     many = BUCKETS + 1 + -(-min(lasts, account.window) // width)
     edges = np.array([now, *(first + width * number for number in range(many + 1))], np.int64)
     closed = np.array([account.closed(USED, int(edge)) for edge in edges], np.int64)
     opened = np.array([account.opened(USED, int(edge)) for edge in edges], np.int64)
-    highest: Ints = closed[:-1] + opened[1:]
+    highest: Ints = closed[:-1] + opened[1:]  # until the next edge
     for number in range(BUCKETS + 1):
         start = int(edges[number])
-        end = int(np.searchsorted(edges, start + lasts))
-        part = (
-            highest[number:end]
-            + milli * np.minimum(edges[number + 1 : end + 1] - start, lasts)[: len(highest) - number]
-        )
-        if not len(part) or int(part.max()) < limits.used:
+        end = min(int(np.searchsorted(edges, start + lasts)), len(highest))
+        added = milli * np.minimum(edges[number + 1 : end + 1] - start, lasts)
+        if int((highest[number:end] + added).max()) < limits.used:
             return start
     return None

@@ -182,7 +182,7 @@ def budget_rows(asked: BudgetEnquiry) -> Iterator[tuple[str, str]]:
         yield "", f"and {more} more: -o json has all"
     if asked.unknown:
         yield "", f"and {asked.unknown} that you may not see, or that are gone since"
-    yield from labelled("ended", (f"{row.pod}: {row.gpu_hours} GPU-hours" for row in asked.ended))
+    yield from labelled("ended", (f"{row.pod}: {float(str(row.gpu_hours)):.2f} GPU-hours" for row in asked.ended))
     if asked.act is not None:
         yield from labelled("next", _act_words(asked, asked.act))
     if line.trouble:
@@ -216,9 +216,13 @@ def _use_rows(asked: BudgetEnquiry, line: BudgetLine) -> Iterator[tuple[str, str
 
 def _pod_words(pod: PodUse) -> str:
     if not pod.started:
-        return f"{pod.name}: {gpus_text(pod.milli)} GPUs, not started yet"
+        return f"{pod.name}: {_gpu_words(gpus_text(pod.milli))}, not started yet"
     unsure = ", its Node is silent" if pod.unsure else ""
-    return f"{pod.name}: {hours(pod.used)} GPU-hours, {gpus_text(pod.milli)} GPUs{unsure}"
+    return f"{pod.name}: {hours(pod.used)} GPU-hours, {_gpu_words(gpus_text(pod.milli))}{unsure}"
+
+
+def _gpu_words(count: str) -> str:
+    return f"{count} GPU" if count == "1" else f"{count} GPUs"
 
 
 def _act_words(asked: BudgetEnquiry, act: NextAct) -> Iterator[str]:
@@ -271,7 +275,8 @@ def _asked_at(each: SimulatedFit) -> int | None:
 
 def render_simulation(answer: Simulation, gpus: str, length: str, width: int) -> Group:
     named = ",".join(f"{key}={value}" for key, value in answer.labels.items())
-    what = f"{gpus} GPUs for {length} hours in namespace {answer.namespace}{f' with {named}' if named else ''}"
+    lasts = "1 hour" if length == "1" else f"{length} hours"
+    what = f"{_gpu_words(gpus)} for {lasts} in namespace {answer.namespace}{f' with {named}' if named else ''}"
     lines = wrapped(f"{what}: {_verdict(answer)}", width, style="bold")
     for each in answer.fits:
         lines += wrapped(f"{each.line.key}: {_fit_words(each, answer.now)}", width, first="  ", rest="    ")
