@@ -277,7 +277,7 @@ def test_everything_it_needs_is_read_from_the_cluster(tmp_path: Path):
     assert YAML(typ="safe", pure=True).load(as_yaml.output)["reason"] == "LimitReached"
     assert (lost.exit_code, other.exit_code) == (1, 2)
     assert "did you mean train?" in lost.output
-    assert "this kind is not supported; request/NAME, pod/NAME, node/NAME, pool/NAME are." in other.output
+    assert "this kind is not supported; request/NAME, pod/NAME, node/NAME, pool/NAME, budget/NAME are." in other.output
 
 
 def test_a_cluster_without_our_kinds_is_an_error_without_a_traceback(tmp_path: Path):

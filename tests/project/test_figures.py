@@ -31,6 +31,7 @@ from tgp.controllers.instances import accounts, consistency, leftover_nodes, orp
 from tgp.controllers.market import reconciler as market
 from tgp.controllers.requests import launch, observe
 from tgp.core.budgets import account, resume, spans, victims
+from tgp.core.budgets.status import IDLE_AFTER
 from tgp.core.classes import default_class, market_status
 from tgp.core.disruption import candidates, causes, exchange, illness, moves, restart_cost
 from tgp.core.inventory import orphan_evidence, orphans
@@ -96,6 +97,7 @@ IDLE = default_of(GPURequestSpec, "idle_timeout")
 DIRECT_AFTER = next(str(option.default) for option in down.down.params if option.name == "direct_after")
 
 FIGURES = (
+    Figure(BUDGETS, "no pod has matched for {}", IDLE_AFTER),
     Figure(README, "The world starts {} ago", scaled.BEGAN_AGO),
     Figure(README, "catches up with the present at {}", scaled.FACTOR),
     Figure(README, "it runs in real time for {}", demo.SLOW_FOR),

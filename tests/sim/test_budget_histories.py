@@ -63,6 +63,9 @@ def test_a_day_with_kills_and_hand_overs_is_counted_once_and_never_less(seed):
         luck = world.luck("history")
         a_budget(world, hours=1000)
         a_budget(world, "short", hours=1000, window=1)
+        a_budget(world, "daily", hours=1000)
+        daily = {"spec": {"quota": {"windowHours": None, "calendar": "Day"}}}
+        world.api.local_api.merge_patch(GPU_WORKLOAD_BUDGET, "default", "daily", daily)
         for _ in range(6):
             live(world, luck, STEPS // 6)
             world.processes[luck.choice(("operator-0", "operator-1"))].crash(restart_after=luck.uniform(1, 900))

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated, Any
 
-from tgp.api import cel
+from tgp.api import cel, values
 from tgp.api.common import Conditions, LabelSelector, ObjectMeta
 from tgp.api.field import ApiStruct, Field, Rule
 
@@ -55,11 +55,75 @@ RESOURCE_NAME = Field(
 )
 
 
-class Quota(ApiStruct, frozen=True, kw_only=True):
-    """How much may be used, in how many hours."""
+def _whole(hours: object) -> bool:
+    """1.0 passes the schema as an integer, and not CEL."""
+    return hours is None or isinstance(hours, int)
 
+
+class ExtraHours(ApiStruct, frozen=True, kw_only=True):
+    """Hours on top of the quota, for a while."""
+
+    gpu_hours: Annotated[
+        int | str,
+        Field(
+            doc='GPU-hours on top: a whole number, or any quantity in quotes ("0.5"). More than zero.',
+            max_length=32,
+            minimum=1,
+            pattern=values.QUANTITY_ABOVE_ZERO,
+        ),
+    ]
+    until: Annotated[
+        datetime, Field(doc="When they lapse, such as 2026-11-20T18:00:00Z.", format="date-time", max_length=64)
+    ]
+    reason: Annotated[str, Field(doc="Why they were granted, for people.", max_length=256)] = ""
+
+
+class Quota(ApiStruct, frozen=True, kw_only=True):
+    """How much may be used, in how many hours or in which period."""
+
+    object_rules = (
+        Rule(
+            "has(self.windowHours) != has(self.calendar)",
+            "windowHours or calendar must be given, and not both",
+            lambda self, _: ("windowHours" in self) != ("calendar" in self) and _whole(self.get("windowHours")),
+            field=".windowHours",
+        ),
+        Rule(
+            "!has(self.timeZone) || has(self.calendar)",
+            "timeZone needs calendar: a rolling window begins at no midnight",
+            lambda self, _: "timeZone" not in self or "calendar" in self,
+            field=".timeZone",
+            reason=cel.FORBIDDEN,
+        ),
+    )
     gpu_hours: Annotated[int | str, GPU_HOURS]
-    window_hours: Annotated[int, WINDOW_HOURS]
+    window_hours: Annotated[int | None, WINDOW_HOURS] = None
+    calendar: Annotated[
+        str | None,
+        Field(
+            doc=(
+                "Instead of windowHours: what was used since the day, the week (Monday) or the month began. All hours "
+                "come back when the next one begins."
+            ),
+            enum=("Day", "Week", "Month"),
+        ),
+    ] = None
+    time_zone: Annotated[
+        str | None,
+        Field(
+            doc="IANA time zone in which the period begins at midnight, such as Europe/Berlin. Default UTC.",
+            max_length=64,
+            rules=(cel.TIME_ZONE,),
+        ),
+    ] = None
+    extra: Annotated[
+        tuple[ExtraHours, ...],
+        Field(
+            doc="Hours on top of gpuHours, each until its own moment. `tgp budgets top-up` adds one.",
+            max_items=16,
+            list_type="atomic",
+        ),
+    ] = ()
     usd: Annotated[
         str | None,
         Field(
@@ -103,11 +167,76 @@ _ALERT = Rule(
 )
 
 
+class CountedWeight(ApiStruct, frozen=True, kw_only=True):
+    """How much one unit of a resource, or one GPU of a model, counts."""
+
+    object_rules = (
+        Rule(
+            "has(self.resource) != has(self.gpuType)",
+            "resource or gpuType must be given, and not both",
+            lambda self, _: ("resource" in self) != ("gpuType" in self),
+            field=".resource",
+        ),
+    )
+    resource: Annotated[
+        str | None,
+        Field(
+            doc="Another resource that counts, such as nvidia.com/mig-1g.10gb or nvidia.com/gpu.shared.",
+            min_length=1,
+            max_length=317,
+            rules=(cel.QUALIFIED,),
+        ),
+    ] = None
+    gpu_type: Annotated[
+        str | None,
+        Field(
+            doc="A GPU model as the label tgp.io/gpu-type of its Node names it, such as H100.",
+            min_length=1,
+            max_length=63,
+            rules=(cel.GPU_NAME,),
+        ),
+    ] = None
+    weight: Annotated[
+        int | str,
+        Field(
+            doc='GPU-hours that one unit counts in an hour: a whole number, or a decimal in quotes ("0.14").',
+            max_length=32,
+            minimum=1,
+            pattern=values.QUANTITY_ABOVE_ZERO,
+        ),
+    ]
+
+
 class GPUWorkloadBudgetSpec(ApiStruct, frozen=True, kw_only=True):
     """Which pods count, how much they may use, and what happens beyond that."""
 
+    object_rules = (
+        cel.unchanged(
+            "gpuResourceName", "gpuResourceName is immutable: hours of two resources cannot be added. Make a new budget"
+        ),
+    )
     selector: Annotated[LabelSelector, SELECTOR]
-    quota: Annotated[Quota, Field(doc="How much may be used, in how many hours.")]
+    namespace_selector: Annotated[
+        LabelSelector | None,
+        Field(
+            doc=(
+                "Pods of the namespaces with these labels, instead of this namespace; {} is every namespace. Only in "
+                "the operator's own namespace. Budgets of those namespaces count the same pods, too."
+            )
+        ),
+    ] = None
+    quota: Annotated[Quota, Field(doc="How much may be used, in how many hours or in which period.")]
+    weights: Annotated[
+        tuple[CountedWeight, ...],
+        Field(
+            doc=(
+                "Resources that count beside gpuResourceName, and GPU models that count more or less than 1. Of a pod "
+                "the units of every resource are added up; the weight of the model multiplies that sum."
+            ),
+            max_items=32,
+            list_type="atomic",
+        ),
+    ] = ()
     enforcement: Annotated[Enforcement, Field(doc="What happens beyond the quota.")]
     alerts: Annotated[
         tuple[Annotated[int | str, Field(max_length=8, rules=(_ALERT,))], ...],
@@ -132,6 +261,14 @@ class GPUWorkloadBudgetSpec(ApiStruct, frozen=True, kw_only=True):
             enum=("Observed", "Exact"),
         ),
     ] = "Observed"
+
+
+class EndedPod(ApiStruct, frozen=True, kw_only=True):
+    """A pod that has ended, and what it used."""
+
+    pod: Annotated[str, Field(doc="Its name; with its namespace where the budget covers several.", max_length=320)]
+    gpu_hours: Annotated[int | str, Field(doc="GPU-hours that it used.", max_length=32)]
+    ended_at: Annotated[datetime | None, Field(doc="When it ended.", format="date-time")] = None
 
 
 class GPUWorkloadBudgetStatus(ApiStruct, frozen=True, kw_only=True):
@@ -177,6 +314,13 @@ class GPUWorkloadBudgetStatus(ApiStruct, frozen=True, kw_only=True):
         tuple[Annotated[str, Field(max_length=8)], ...],
         Field(doc="Alerts that were raised and hold.", max_items=16, list_type="set"),
     ] = ()
+    largest: Annotated[
+        tuple[EndedPod, ...],
+        Field(doc="The pods that used most in the window and have ended.", max_items=10, list_type="atomic"),
+    ] = ()
+    reset_at: Annotated[
+        datetime | None, Field(doc="When the account was last started afresh on request.", format="date-time")
+    ] = None
     account: Annotated[
         str | None,
         Field(doc="All use that was counted, packed by the operator. Not meant to be read.", max_length=ACCOUNT_MAX),

@@ -172,7 +172,9 @@ def _of_string(schema: Schema, value: str, path: str) -> Iterator[FieldError]:
     elif "pattern" in schema and not _matches(value, schema["pattern"]):
         yield FieldError(path, Reason.INVALID, f"{path} in body should match '{schema['pattern']}'", _shown(value))
     if schema.get("format") in {"date-time", "datetime"} and not is_rfc3339(value):
-        yield FieldError(path, Reason.INVALID, f'{path} in body must be of type date-time: "{value}"', _shown(value))
+        yield FieldError(
+            path, Reason.TYPE_INVALID, f'{path} in body must be of type date-time: "{value}"', _shown(value)
+        )
 
 
 def _matches(text: str, pattern: str) -> bool:

@@ -11,6 +11,7 @@ from tgp.ports.cluster import Cluster
 
 if TYPE_CHECKING:  # these load the clients of eight providers, and `tgp --help` must stay fast
     from tgp.core.model.provider_facts import CloudFacts
+    from tgp.services.budgets import BudgetService
     from tgp.services.cluster import ClusterService
     from tgp.services.market import MarketService
     from tgp.services.market_documents import Prices
@@ -99,6 +100,19 @@ class CliContext:
         try:
             async with connect(kubeconfig, context) as connection:
                 yield PlanService(connection, partial(self.market, kubeconfig=kubeconfig, context=context))
+        except ConfigInvalid as error:
+            raise NotConnected(str(error)) from error
+
+    @asynccontextmanager
+    async def budgets(self, kubeconfig: str = "", context: str = "") -> "AsyncIterator[BudgetService]":
+        """A cluster's budgets, for as long as the block lasts."""
+        from tgp.adapters.kube.config_field import ConfigInvalid
+        from tgp.adapters.kube.connect import connect
+        from tgp.services.budgets import BudgetService
+
+        try:
+            async with connect(kubeconfig, context) as connection:
+                yield BudgetService(connection)
         except ConfigInvalid as error:
             raise NotConnected(str(error)) from error
 

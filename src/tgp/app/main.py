@@ -38,6 +38,10 @@ COMMANDS = {  # name: where it lives, what it does
     "observe": ("tgp.app.commands.observe:observe", "Show a real cluster live: buy nothing, write nothing."),
     "offers": ("tgp.interfaces.cli.offers:offers", "Show the offers on sale now: price, age, availability."),
     "plan": ("tgp.interfaces.cli.plan:plan", "Show which machines would be bought for pods that wait, and why."),
+    "budgets": (
+        "tgp.interfaces.cli.budgets:budgets",
+        "Show GPU-hour budgets; simulate, top up, reset, report.",
+    ),
     "rent": ("tgp.interfaces.cli.rent:rent", "Rent one machine: show the offer, ask, and write a GPURequest."),
     "release": ("tgp.interfaces.cli.hold:release", "Resume purchases, after listing what will buy."),
     "sim": ("tgp.app.commands.sim:sim", "Serve a simulated market: every provider's API on a local port."),
@@ -48,7 +52,7 @@ COMMANDS = {  # name: where it lives, what it does
     "watch": ("tgp.interfaces.cli.watch:watch", "Follow one machine from plan to ready to gone, with times and cost."),
     "why": (
         "tgp.interfaces.cli.why:why",
-        "Explain what a request, pod, Node or pool waits for, and what would help.",
+        "Explain what a request, pod, Node, pool or budget waits for, and what would help.",
     ),
 }
 

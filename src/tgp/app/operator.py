@@ -261,8 +261,16 @@ class Operator:
     def _budget_rows(self) -> Iterable[BudgetRow]:
         for key, memory in self.budgets.tracker.memories():
             exceeded = memory.told.exceeded_at is not None
-            gated = self.budgets.gated.count(key.namespace, memory.spec)
-            yield BudgetRow(key, memory.limits, memory.account, exceeded=exceeded, pods=memory.tracked, gated=gated)
+            record = self.stores.budgets.get(key)
+            yield BudgetRow(
+                key,
+                memory.limits,
+                memory.account,
+                exceeded=exceeded,
+                pods=memory.tracked,
+                paused=record.value.status.paused_pods if record is not None and record.value is not None else 0,
+                gated=self.budgets.gated.count(key.namespace, memory.spec),
+            )
 
     def _note_lease(self, why: str) -> None:
         assert self.elector is not None, "only the elector reports on the Lease"

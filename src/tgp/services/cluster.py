@@ -6,13 +6,12 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from tgp.adapters.clouds.registry import AllClouds
 from tgp.adapters.http.client_pool import http_client_pool
 from tgp.adapters.kube.client import read_cluster_id
 from tgp.adapters.kube.connect import Connection, connect
-from tgp.adapters.kube.errors import error_for
 from tgp.adapters.kube.list import ListTarget, paged
 from tgp.adapters.kube.records.kinds import nodes, typed
 from tgp.adapters.kube.records.projection import Projection
@@ -43,6 +42,7 @@ from tgp.ports.cluster import Cluster, ClusterBusy, Forbidden, NotFound
 from tgp.ports.http import Call, Http, HttpError, HttpFactory
 from tgp.ports.mesh import Meshes
 from tgp.ports.resolver import Resolver
+from tgp.services.cluster_reads import config_maps
 from tgp.services.confirmed import Confirmed
 from tgp.services.connectivity import ConnectivityService
 from tgp.services.demo_market import is_demo
@@ -50,7 +50,6 @@ from tgp.services.inventory import InventoryService
 from tgp.services.market import INTERACTIVE_RETRIES
 
 R = TypeVar("R", bound=ObjectRecord)
-PAGE = 500
 
 
 class ClusterService:
@@ -144,7 +143,7 @@ class ClusterService:
         return replace(await self._connectivity.look(target), seen_at=await self.now())
 
     async def spend(self) -> tuple[tuple[SpendEntry, ...], tuple[str, ...]]:
-        found = await self._config_maps()
+        found = await config_maps(self._http, self._namespace, SPEND_LABEL)
         return entries(found), unreadable(found)
 
     async def _all(self, projection: Projection[R], *, needed: bool = True) -> tuple[R, ...]:
@@ -160,24 +159,6 @@ class ClusterService:
         if found.lost:
             raise ClusterBusy(f"{found.lost} objects in the list of {projection.resource.plural} are unreadable")
         return tuple(found.records[key] for key in sorted(found.records))
-
-    async def _config_maps(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = []
-        following = ""
-        while True:
-            query = (
-                ("labelSelector", SPEND_LABEL),
-                ("limit", str(PAGE)),
-                *((("continue", following),) if following else ()),
-            )
-            reply = await self._http.send(Call("GET", CONFIG_MAP.path(self._namespace), query))
-            if not reply.ok:
-                raise error_for(reply, "list configmaps", changes=False)
-            page = reply.json()
-            found += page.get("items") or []
-            following = (page.get("metadata") or {}).get("continue") or ""
-            if not following:
-                return found
 
     async def _hold(self) -> Hold | None:
         try:

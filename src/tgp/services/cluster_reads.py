@@ -6,10 +6,11 @@ Time is the API server's, whose timestamps are compared: a terminal's clock may 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tgp.adapters.kube.client import KubeCluster
 from tgp.adapters.kube.connect import Connection
+from tgp.adapters.kube.errors import error_for
 from tgp.adapters.kube.events import CORE_EVENT
 from tgp.adapters.kube.list import ListTarget, paged
 from tgp.adapters.kube.records.event import EventReader
@@ -33,6 +34,7 @@ from tgp.ports.clock import Clock
 from tgp.ports.cluster import ClusterBusy, ClusterError, Forbidden, NotFound
 from tgp.ports.http import Answered, Call, Http, HttpError, Reply, UnreadableReply, WrappedHttp
 
+PAGE = 500  # objects of one answer
 NO_KINDS = "the tgp CRDs are not installed: tgp crds apply"
 
 E = TypeVar("E")
@@ -122,6 +124,22 @@ class ClusterReads:
             return None
         dated = [(event.at, event.resource_version, event.key, event) for event in found if event.at is not None]
         return tuple(each[-1] for each in sorted(dated, key=lambda each: each[:3]))
+
+
+async def config_maps(http: Http, namespace: str, labels: str) -> list[dict[str, Any]]:
+    """Those of a namespace with these labels, whole, page by page. Raises ClusterError."""
+    found: list[dict[str, Any]] = []
+    following = ""
+    while True:
+        query = (("labelSelector", labels), ("limit", str(PAGE)), *((("continue", following),) if following else ()))
+        reply = await http.send(Call("GET", CONFIG_MAP.path(namespace), query))
+        if not reply.ok:
+            raise error_for(reply, "list configmaps", changes=False)
+        page = reply.json()
+        found += page.get("items") or []
+        following = (page.get("metadata") or {}).get("continue") or ""
+        if not following:
+            return found
 
 
 class ServerTime(WrappedHttp):

@@ -12,12 +12,13 @@ from tests.amounts import amount
 from tests.contracts.kinds.door import Answer, Door, side_by_side
 from tests.contracts.kinds.manifests import Maker, Manifest, asked_of
 from tgp.api.field_error import FieldError, Reason
-from tgp.api.kinds import KINDS, REQUEST, Kind
+from tgp.api.kinds import BUDGET, KINDS, REQUEST, Kind
 from tgp.api.validation import default, prune, unknown_fields, validate
 
 MANIFESTS = amount(800, 10000, "TGP_MANIFESTS")
 SEED = os.environ.get("TGP_SEED", "1")
 STORED = 24  # requests that updates are tried on
+UPDATED = (REQUEST, BUDGET)  # kinds with rules that compare with what was
 SHARES = {"GPUNodeClass": 0.34, "GPUNodePool": 0.2, "GPURequest": 0.26, "GPUWorkloadBudget": 0.1}  # each budget kind
 ACCEPTED_AT_LEAST = 0.25  # of all manifests: a suite that only refuses proves half
 
@@ -67,20 +68,20 @@ def tries(door: Door, kind: Kind, count: int) -> Iterator[Trial]:
         yield Trial(manifest, None, answer)
 
 
-def updates(door: Door, count: int) -> Iterator[Trial]:
-    """Changes to stored requests: the rules that compare with what was."""
-    maker = Maker(REQUEST, f"{SEED}/updates")
-    stored = [door.create(REQUEST, maker.whole(density=0.6)) for _ in range(STORED)]
+def updates(door: Door, kind: Kind, count: int) -> Iterator[Trial]:
+    """Changes to stored objects: the rules that compare with what was."""
+    maker = Maker(kind, f"{SEED}/updates")
+    stored = [door.create(kind, maker.whole(density=0.6)) for _ in range(STORED)]
     about_changes = [rule for rule in maker.rules.values() if "oldSelf" in rule.cel]
     plan = [(stored[0], maker.breaking(rule, stored[0])) for rule in about_changes]
     for number in range(count - len(plan)):
         old = stored[number % STORED]
         plan.append((old, maker.changed(old)))
-    answers = side_by_side(lambda pair: door.try_update(REQUEST, pair[1].object), plan)
+    answers = side_by_side(lambda pair: door.try_update(kind, pair[1].object), plan)
     for (old, manifest), answer in zip(plan, answers, strict=True):
         yield Trial(manifest, old, answer)
     for each in stored:
-        door.delete(REQUEST, each)
+        door.delete(kind, each)
 
 
 def judge(trial: Trial, tally: Tally, schema: dict[str, Any]) -> None:
@@ -140,10 +141,10 @@ def tally(door: Door) -> Tally:
     for kind in KINDS:
         count = int(MANIFESTS * SHARES[kind.resource.kind])
         schema = Maker(kind, SEED).schema
-        share = count // 3 if kind is REQUEST else 0
+        share = count // 3 if kind in UPDATED else 0
         for trial in tries(door, kind, count - share):
             judge(trial, found, schema)
-        for trial in updates(door, share) if share else ():
+        for trial in updates(door, kind, share) if share else ():
             judge(trial, found, schema)
     return found
 

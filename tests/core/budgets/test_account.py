@@ -128,9 +128,9 @@ def test_a_longer_window_refunds_nothing_and_a_shorter_one_neither():
     account.charge(USED, NOW - 20 * DAY, NOW - 20 * DAY + 3600, 1000)
     account.charge(USED, NOW - 600, NOW, 1000)
     assert account.used(USED, NOW) == 600_000
-    longer = account.with_width(720 * 5)
+    longer = account.with_window(720 * 5)
     assert longer.used(USED, NOW) == 4_200_000
-    assert longer.with_width(5).used(USED, NOW) == 600_000
+    assert longer.with_window(5).used(USED, NOW) == 600_000
     assert HOURS_KEPT == 744
 
 

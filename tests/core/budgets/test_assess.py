@@ -8,7 +8,8 @@ from tests.amounts import amount
 from tgp.api.budget import Enforcement, GPUWorkloadBudgetSpec, Quota
 from tgp.api.common import LabelSelector
 from tgp.core.budgets.account import USD, USED, OpenPod, fresh
-from tgp.core.budgets.assess import Limits, assess, hours_text, limits_of, reached_at, usd_text
+from tgp.core.budgets.assess import Limits, assess, hours_text, reached_at, usd_text
+from tgp.core.budgets.quota import limits_of
 
 NOW = 1_800_000_000
 HOUR = 3_600_000
@@ -80,7 +81,7 @@ def test_money_is_a_second_limit():
         quota=Quota(gpu_hours=100, window_hours=24, usd="2.5"),
         enforcement=Enforcement(action="Evict"),
     )
-    limits = limits_of(spec)
+    limits = limits_of(spec, NOW)
     account = fresh(24, NOW)
     account.open[b"a"] = OpenPod(NOW - 3600, 1000, 2_500_000)
     said = assess(limits, account, NOW, exceeded=False)

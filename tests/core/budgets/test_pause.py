@@ -73,7 +73,7 @@ def test_a_suspended_job_waits_as_what_its_pods_will_use():
         requests=Resources(500),
         annotations=marks(BUDGET, NOW, mirror=False, priority=-5),
     )
-    held = held_back(job, "cpu")
+    held = held_back(job, job.requests.milli("cpu"))
     assert held is not None
     assert (held.milli, held.priority, held.since) == (1500, -5, NOW)
 
@@ -83,7 +83,7 @@ def test_a_suspended_job_waits_as_what_its_pods_will_use():
 )
 def test_a_job_that_we_did_not_suspend_is_not_ours_to_resume(changes):
     mine = {"suspended": True, "annotations": {**marks(BUDGET, NOW, mirror=False), PAUSED_PRIORITY: "?"}}
-    assert held_back(Job(key=KEY, **{**mine, **changes}), "cpu") is None
+    assert held_back(Job(key=KEY, **{**mine, **changes}), 1000) is None
 
 
 def test_pods_that_run_on_are_named_with_what_to_do():

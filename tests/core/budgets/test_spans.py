@@ -15,12 +15,14 @@ from tgp.core.budgets.spans import (
     sight_gone,
     sight_in_list,
 )
+from tgp.core.budgets.weights import Weights
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import COUNTED, FAILED, RUNNING, SUCCEEDED, Pod
 from tgp.core.model.resources import Resources
 
-GPU = "nvidia.com/gpu"
+RESOURCE = "nvidia.com/gpu"
+GPU, CPU = Weights(RESOURCE), Weights("cpu")
 T = datetime(2026, 11, 17, 12, 0, 0, tzinfo=UTC)
 SEEN = seconds(T)
 
@@ -31,7 +33,7 @@ def a_pod(**changes) -> Pod:
         "uid": "u",
         "created_at": T - timedelta(hours=3),
         "node": "node-1",
-        "requests": Resources(2000, 0, ((GPU, 4),)),
+        "requests": Resources(2000, 0, ((RESOURCE, 4),)),
         "phase": RUNNING,
     }
     return Pod(**{**given, **changes})
@@ -45,13 +47,13 @@ def test_a_pod_counts_once_it_is_placed_and_if_it_asks_for_the_resource():
     assert counts(a_pod(), GPU)
     assert not counts(a_pod(node=""), GPU)
     assert not counts(a_pod(requests=Resources(2000)), GPU)
-    assert counts(a_pod(requests=Resources(2000)), "cpu")
+    assert counts(a_pod(requests=Resources(2000)), CPU)
 
 
 def test_the_amount_is_the_effective_request_in_thousandths():
     assert sight(a_pod(), GPU, SEEN).milli == 4000
-    assert sight(a_pod(), "cpu", SEEN).milli == 2000
-    assert sight(a_pod(requests=Resources(10**12)), "cpu", SEEN).milli == MOST_MILLI
+    assert sight(a_pod(), CPU, SEEN).milli == 2000
+    assert sight(a_pod(requests=Resources(10**12)), CPU, SEEN).milli == MOST_MILLI
 
 
 def test_a_pod_that_pulls_its_image_is_open_without_a_start():
@@ -59,10 +61,10 @@ def test_a_pod_that_pulls_its_image_is_open_without_a_start():
 
 
 def test_it_starts_with_the_first_container_that_asks_for_the_resource():
-    starts = (("cpu", ago(seconds=40)), (GPU, ago(seconds=10)))
+    starts = (("cpu", ago(seconds=40)), (RESOURCE, ago(seconds=10)))
     pod = a_pod(started_at=ago(seconds=40), starts=starts)
     assert sight(pod, GPU, SEEN).start == SEEN - 10
-    assert sight(pod, "cpu", SEEN).start == SEEN - 40
+    assert sight(pod, CPU, SEEN).start == SEEN - 40
     assert sight(a_pod(started_at=ago(seconds=40), starts=(("cpu", ago(seconds=40)),)), GPU, SEEN).start is None
 
 
@@ -125,7 +127,7 @@ def test_on_a_silent_node_it_goes_on_and_what_follows_its_last_word_is_unsure():
 
 def test_money_is_the_pods_share_of_its_nodes_price():
     def node(**changes) -> Node:
-        given = {"allocatable": Resources(8000, 0, ((GPU, 8),)), "annotations": {"tgp.io/hourly-price": "20.00"}}
+        given = {"allocatable": Resources(8000, 0, ((RESOURCE, 8),)), "annotations": {"tgp.io/hourly-price": "20.00"}}
         return Node(key=ObjectKey("", "node-1"), **{**given, **changes})
 
     assert hourly_share(a_pod(), GPU, node()) == 10_000_000

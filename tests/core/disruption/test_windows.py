@@ -7,8 +7,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tgp.core.disruption.windows import UnknownTimeZone, WindowState, open_at
+from tgp.core.disruption.windows import WindowState, open_at
 from tgp.core.model.cron import read_schedule
+from tgp.core.model.time_zone import UnknownTimeZone
 
 ZONES = (
     "UTC",

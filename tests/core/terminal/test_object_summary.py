@@ -8,9 +8,11 @@ import pytest
 from msgspec.structs import replace
 
 from tests.core.terminal.snapshots import NOW
+from tgp.api.budget import Enforcement, GPUWorkloadBudget, GPUWorkloadBudgetSpec, GPUWorkloadBudgetStatus, Quota
+from tgp.api.common import LabelSelector
 from tgp.api.nodepool import GPUNodePoolStatus, PlannedMachine, WouldHaveCost
 from tgp.api.resource import GPU_NODE_POOL, GPU_REQUEST
-from tgp.app.view.object_summary import ObjectObservation, object_row_of, pool_message
+from tgp.app.view.object_summary import ObjectObservation, budget_message, object_row_of, pool_message
 from tgp.core.model.object_key import ObjectKey
 
 KEY = ObjectKey("ml", "training")
@@ -124,3 +126,21 @@ def test_a_pool_that_observes_says_what_it_would_have():
     assert said(waiting_pods=1) == "would buy nothing, 1 pod waits"
     assert said(would_buy=(row,), would_have_cost=cost) == "would buy 2 for $0.50/h, $3.05 so far"
     assert said(would_have_cost=replace(cost, hourly_cost="0.00")) == "would buy nothing, $3.00 so far"
+
+
+def test_a_budget_is_a_bar_that_moves_with_the_time_since_its_status():
+    spec = GPUWorkloadBudgetSpec(
+        selector=LabelSelector(match_labels={"team": "a"}),
+        quota=Quota(gpu_hours=2, window_hours=24),
+        enforcement=Enforcement(action="Evict"),
+    )
+
+    def said(**status: Any) -> str:
+        return budget_message(GPUWorkloadBudget(spec=spec, status=GPUWorkloadBudgetStatus(**status)), "told", NOW)
+
+    half = {"consumed_gpu_hours": "0.5", "as_of": NOW - timedelta(minutes=30), "gpus_in_use": "1"}
+    assert said() == "told"
+    assert said(**half) == "■■■■■■□□□□□□ 50 % of 2 GPU-hours"
+    assert said(**half, exhausted_at=NOW) == f"■■■■■■□□□□□□ 50 % of 2 GPU-hours, used up at {NOW:%H:%M}"
+    over = {**half, "consumed_gpu_hours": "2.5", "exceeded_at": NOW, "next_change_at": NOW}
+    assert said(**over) == f"■■■■■■■■■■■■ 150 % of 2 GPU-hours, hours come back at {NOW:%H:%M}"

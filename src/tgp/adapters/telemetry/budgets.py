@@ -28,10 +28,18 @@ class BudgetRow:
     """One budget for a scrape."""
 
     def __init__(
-        self, key: ObjectKey, limits: Limits, account: BudgetAccount, *, exceeded: bool, pods: int, gated: int = 0
+        self,
+        key: ObjectKey,
+        limits: Limits,
+        account: BudgetAccount,
+        *,
+        exceeded: bool,
+        pods: int,
+        paused: int = 0,
+        gated: int = 0,
     ) -> None:
         self.key, self.limits, self.account, self.exceeded = key, limits, account, exceeded
-        self.pods, self.gated = pods, gated
+        self.pods, self.paused, self.gated = pods, paused, gated
 
 
 class BudgetCollector(Collector):
@@ -50,9 +58,12 @@ class BudgetCollector(Collector):
                     family.add_metric(tuple(row.key), amount)
             yield family
         tracked = GaugeMetricFamily("gwb_tracked_pods", "Pods that the selector matches", labels=LABELS)
+        paused = GaugeMetricFamily("gwb_paused_pods", "Pods that are paused", labels=LABELS)
         gated = GaugeMetricFamily("gwb_gated_pods", "Pods that wait behind the gate of the budget", labels=LABELS)
         for row in rows:
             tracked.add_metric(tuple(row.key), row.pods)
+            paused.add_metric(tuple(row.key), row.paused)
             gated.add_metric(tuple(row.key), row.gated)
         yield tracked
+        yield paused
         yield gated

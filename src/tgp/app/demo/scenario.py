@@ -1,6 +1,6 @@
 """The scenario of the demo: an endless, seeded plan of steps.
 
-The first half hour (half a minute of real time) shows every feature; afterwards the days repeat with small
+The first forty minutes (of real time less than one) show every feature; afterwards the days repeat with small
 differences.
 """
 
@@ -94,11 +94,13 @@ MORNING = 2  # hour of the day, counted from the start: a burst of jobs begins
 BURST = (16, 8, 4)  # pods of its jobs
 QUIET_AFTER = 19  # hour of the day, counted from the start: fewer jobs begin afterwards
 REQUEST_NAMES = ("notebook", "devbox", "scratch", "demo")
+LAB_EVERY = 6  # hours between two jobs of the students
 JOB_NAMES = ("train", "embed", "sweep", "eval", "distil", "render")
 
 OPENING: tuple[tuple[float, Step], ...] = (
     (1.0, Rent("ml", "notebook", "RTX4090", "0.60", idle="20m")),
     (2.0, StartJob("ml", "train-resnet", "ml", gpus=2, pods=1, minutes=14)),
+    (3.0, StartJob("research", "students-lab", "students", gpus=1, pods=3, minutes=60)),
     (4.0, SupplyKeys(OAUTH)),
     (5.5, StartJob("research", "sweep-lr", "research", gpus=1, pods=4, minutes=9)),
     (6.0, Rent("research", "dreamer", "H100", "0.10")),
@@ -113,6 +115,7 @@ OPENING: tuple[tuple[float, Step], ...] = (
     (22.0, Suspend("standard-gpu-class", suspended=True)),
     (25.0, StartJob("research", "eval-broken", "research", gpus=1, pods=1, minutes=3, fails=True)),
     (27.0, Suspend("standard-gpu-class", suspended=False)),
+    (38.0, StartJob("research", "students-again", "students", gpus=1, pods=1, minutes=15)),
 )
 
 
@@ -170,6 +173,8 @@ def _jobs(rng: Random, hour: int, number: int) -> Iterator[tuple[float, Step]]:
         for gpus, pods in zip((1, 2, 4), BURST, strict=True):
             name = f"morning-{hour // 24 + 1}-x{gpus}"
             yield hour * HOUR + 10, StartJob("ml", name, "ml", gpus=gpus, pods=pods, minutes=40)
+    if hour % LAB_EVERY == 0:
+        yield hour * HOUR + 5, StartJob("research", f"students-lab-{hour}", "students", gpus=1, pods=3, minutes=60)
     for place in range(rng.randint(2, 4) if busy else rng.randint(0, 1)):
         team = rng.choice(("ml", "ml", "research"))
         name = f"{rng.choice(JOB_NAMES)}-{number + place + 1}"

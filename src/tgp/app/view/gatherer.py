@@ -14,12 +14,13 @@ from tgp.adapters.kube.records.kinds import nodes, pods, typed
 from tgp.adapters.kube.records.projection import Projection
 from tgp.adapters.kube.reflector import Reflector, State
 from tgp.adapters.kube.store import Store
+from tgp.api.budget import GPUWorkloadBudget
 from tgp.api.kinds import OUR_KINDS, Kind
 from tgp.api.nodepool import GPUNodePool, LastPlan
 from tgp.api.resource import GPU_NODE_POOL, GPU_REQUEST, NODE, POD, Resource
 from tgp.app.program import program
 from tgp.app.view.costs import cost_row_of
-from tgp.app.view.object_summary import OBSERVING, ObjectObservation, object_row_of, pool_message
+from tgp.app.view.object_summary import OBSERVING, ObjectObservation, budget_message, object_row_of, pool_message
 from tgp.app.view.pod_counts import PodCounts, gpus
 from tgp.core.model.costs import read_amount
 from tgp.core.model.event import Event
@@ -53,6 +54,7 @@ NOTES = (  # labels that describe a machine; the first one present is shown
     "nvidia.com/gpu.product",
     "node.kubernetes.io/instance-type",
 )
+COUNTS = frozenset({"Ready", "QuotaExceeded"})  # states of a budget in which its use says most
 ANSWERED = frozenset({State.FORBIDDEN, State.NOT_SERVED})
 # Reasons of Events that tell which machine is bought for a pod, and why none is.
 TRIGGERED, NOT_TRIGGERED = "TriggeredScaleUp", "NotTriggerScaleUp"
@@ -225,6 +227,8 @@ class Gatherer:
                 row = replace(object_row_of(_observation(resource, record), now), cost=cost_row_of(record, now))
                 if isinstance(record.value, GPUNodePool) and row.good:
                     row = replace(row, message=pool_message(record.value.status, now, observes=row.state == OBSERVING))
+                if isinstance(record.value, GPUWorkloadBudget) and row.state in COUNTS:
+                    row = replace(row, message=budget_message(record.value, row.message, now))
                 found.append(row)
         return tuple(sorted(found, key=_problems_first))
 

@@ -5,12 +5,18 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from tgp.api.budget import GPUWorkloadBudget
 from tgp.api.nodepool import GPUNodePoolStatus
+from tgp.api.quantity import exact
 from tgp.api.resource import Resource
+from tgp.core.budgets.assess import MILLI_SECONDS, hours_text
+from tgp.core.budgets.quota import limits_of
+from tgp.core.budgets.spans import seconds
 from tgp.core.model.costs import read_amount
 from tgp.core.model.money import rounded
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.pools.status import would_have_paid
+from tgp.interfaces.terminal.budget_bar import bar, share_of
 from tgp.interfaces.terminal.snapshot import ObjectRow
 
 IN_THE_WAY = ("Unsatisfiable", "Restored", "Degraded", "QuotaExceeded")  # a problem when True, whatever Ready is
@@ -90,6 +96,22 @@ def pool_message(status: GPUNodePoolStatus, now: datetime, *, observes: bool) ->
         return f"would buy nothing{waiting}"
     buys = f"{count} for {rounded(read_amount(cost.hourly_cost) or 0)}/h" if count else "nothing"
     return f"would buy {buys}, {rounded(would_have_paid(cost, now))} so far{waiting}"
+
+
+def budget_message(budget: GPUWorkloadBudget, told: str, now: datetime) -> str:
+    """A bar, and beyond the quota what the condition says. Since the status was written use grew by what runs."""
+    status = budget.status
+    if status.as_of is None or status.consumed_gpu_hours is None:
+        return told
+    quota = limits_of(budget.spec, seconds(now)).used
+    passed = max(0, seconds(now) - seconds(status.as_of))
+    used = exact(status.consumed_gpu_hours) * MILLI_SECONDS + exact(status.gpus_in_use or 0) * 1000 * passed
+    share = share_of(int(used), quota)
+    shown = f"{bar(share)} {share * 100:.0f} % of {hours_text(quota)} GPU-hours"
+    if status.exceeded_at is not None:
+        back = f", hours come back at {status.next_change_at:%H:%M}" if status.next_change_at is not None else ""
+        return f"{shown}{back}"
+    return f"{shown}, used up at {status.exhausted_at:%H:%M}" if status.exhausted_at is not None else shown
 
 
 def _machines(count: int) -> str:

@@ -117,7 +117,7 @@ class GateReconciler:
         if memory is None or memory.told.exceeded_at is not None:  # closed, or not counted yet
             return frozenset()
         held = [
-            HeldBack(pod.key, uid_text(pod.uid), _since(pod, now), pod.requests.milli(memory.resource), 0, pod.priority)
+            HeldBack(pod.key, uid_text(pod.uid), _since(pod, now), memory.weights.units(pod.requests), 0, pod.priority)
             for pod in mine
         ]
         on_the_way = OnTheWay(self._on_the_way(key.namespace, spec, memory))
@@ -127,7 +127,7 @@ class GateReconciler:
     def _on_the_way(self, namespace: str, spec: GPUWorkloadBudgetSpec, memory: BudgetMemory) -> int:
         """What pods will use that were let go or never gated, and have not started."""
         return sum(
-            pod.requests.milli(memory.resource)
+            memory.weights.units(pod.requests)
             for pod in self._pods.values()
             if pod.key.namespace == namespace
             and not pod.finished

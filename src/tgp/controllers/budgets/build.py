@@ -4,6 +4,7 @@ from tgp.adapters.kube.controller import Controller, WatchSource
 from tgp.api.resource import GPU_WORKLOAD_BUDGET
 from tgp.controllers.budgets.admission import GateReconciler, PolicyCheck, namespace_of
 from tgp.controllers.budgets.archive import AccountArchive
+from tgp.controllers.budgets.daily import KEY, DailyReport
 from tgp.controllers.budgets.gated_pods import GatedPods
 from tgp.controllers.budgets.holds import HoldsReconciler
 from tgp.controllers.budgets.legacy_budgets import LegacyBudgetReconciler
@@ -22,6 +23,7 @@ class Budgets:
         self.tracker = BudgetTracker(
             stores.pods,
             stores.nodes,
+            stores.namespaces,
             deps.clock,
             silent_for=lambda: deps.caches.silent_for(stores.pods),
             watched_until=deps.watched_until,
@@ -51,6 +53,7 @@ def build(deps: Deps, stores: Stores, budgets: Budgets) -> list[Controller]:
         gated=budgets.gated,
         policies=PolicyCheck(deps.cluster, deps.clock),
         counted=stores.counted,
+        namespace=deps.settings.namespace,
     )
     holds = HoldsReconciler(
         stores.budgets,
@@ -64,6 +67,8 @@ def build(deps: Deps, stores: Stores, budgets: Budgets) -> list[Controller]:
     gates = GateReconciler(
         budgets.gated, stores.pods, tracker, cluster=deps.cluster, journal=deps.journal, clock=deps.clock
     )
+    daily = DailyReport(tracker.accounts, deps.cluster, deps.clock, deps.settings.namespace)
+    stores.sweeps.send(KEY)
     mirrors = LegacyBudgetReconciler(stores.legacy_budgets, stores.budgets, deps.cluster, deps.journal, deps.clock)
     return [
         Controller(
@@ -75,6 +80,7 @@ def build(deps: Deps, stores: Stores, budgets: Budgets) -> list[Controller]:
                 WatchSource(stores.pods, budgets.gated.budgets_of),
                 WatchSource(stores.nodes, tracker.of_node),
                 WatchSource(stores.jobs, tracker.of_job),
+                WatchSource(stores.namespaces, tracker.of_namespace),
             ),
             writes=(stores.budgets,),
             workers=deps.settings.workers,
@@ -96,6 +102,16 @@ def build(deps: Deps, stores: Stores, budgets: Budgets) -> list[Controller]:
             gates,
             sources=(WatchSource(stores.pods, budgets.gated.namespaces_of), WatchSource(stores.budgets, namespace_of)),
             workers=1,
+        ),
+        Controller(
+            "budget-days",
+            daily,
+            sources=(
+                WatchSource(
+                    stores.sweeps.store, lambda _old, new: (KEY,) if new is not None and new.key == KEY else ()
+                ),
+            ),
+            also_reads=(stores.budgets, stores.pods),
         ),
         Controller(
             "legacy-budgets",

@@ -81,7 +81,7 @@ class HoldsReconciler:
 
     def _all_counted(self, namespace: str) -> bool:
         """A new process has taken up every account: before that nothing is known to be open."""
-        records = (each for each in self._budgets.values() if each.key.namespace == namespace and not each.deleting)
+        records = (each for each in self._budgets.values() if _may_cover(each, namespace) and not each.deleting)
         return all(self._tracker.held(each.key, each.uid_text) is not None for each in records)
 
     # -- Jobs ----------------------------------------------------------------------------------------------------------
@@ -94,7 +94,9 @@ class HoldsReconciler:
         for memory in self._tracker.over(namespace):
             if memory.stops_pods and not memory.closed:
                 waiting = [job for job in jobs if uid_text(job.uid) in open_ and memory in holders[uid_text(job.uid)]]
-                held = [each for job in waiting if (each := held_back(job, memory.resource)) is not None]
+                held = [
+                    each for job in waiting if (each := held_back(job, memory.weights.units(job.requests))) is not None
+                ]
                 allowed[memory.key] = {each.uid for each in self._resumed(memory, held, now)}
         return {uid for uid in open_ if all(uid in allowed[memory.key] for memory in holders[uid])}
 
@@ -111,21 +113,24 @@ class HoldsReconciler:
             for memory in self._tracker.over(job.key.namespace)
             if memory.stops_pods
             and (memory.selects(job.pod_labels) or str(memory.key) == by)
-            and job.requests.milli(memory.resource)
+            and memory.weights.units(job.requests)
         ]
 
     def _on_the_way(self, memory: BudgetMemory) -> int:
         """Of this budget: pods that are placed and have not started, pods without a place, Jobs without pods."""
         placed = sum(pod.milli for pod in memory.account.open.values() if pod.start is None)
         coming = [
-            pod
-            for pod in self._pods.by_index(BUDGET_PODS, unplaced(memory.key.namespace))
-            if memory.belongs(pod) and not pod.finished and not pod.deleting
+            pod for pod in self._unplaced(memory) if memory.belongs(pod) and not pod.finished and not pod.deleting
         ]
         shown = {owner.uid for pod in (*coming, *memory.pods.values()) if (owner := pod.controller) is not None}
         jobs = [job for uid, (job, _) in self._gone_on.items() if uid not in shown and memory.selects(job.pod_labels)]
-        waiting = sum(pod.requests.milli(memory.resource) for pod in coming)
-        return placed + waiting + sum(job.requests.milli(memory.resource) * job.pods for job in jobs)
+        waiting = sum(memory.weights.units(pod.requests) for pod in coming)
+        return placed + waiting + sum(memory.weights.units(job.requests) * job.pods for job in jobs)
+
+    def _unplaced(self, memory: BudgetMemory) -> Iterable[Pod]:
+        if memory.spec.namespace_selector is None:
+            return self._pods.by_index(BUDGET_PODS, unplaced(memory.key.namespace))
+        return (pod for pod in self._pods.values() if not pod.node)
 
     async def _look_at_job(self, job: Job, *, going: bool, now: datetime) -> None:
         if job.finished or job.deleting:
@@ -191,7 +196,7 @@ class HoldsReconciler:
             if memory.holds_pods:
                 unplaced_ = self._pods.by_index(BUDGET_PODS, unplaced(namespace))
                 for pod in (*memory.pods.values(), *unplaced_):
-                    asks = memory.belongs(pod) and pod.requests.milli(memory.resource) > 0
+                    asks = memory.belongs(pod) and memory.weights.units(pod.requests) > 0
                     if asks and COUNTED not in pod.finalizers and not pod.finished and not pod.deleting:
                         found[pod.key] = pod
         return [found[key] for key in sorted(found)]
@@ -227,14 +232,22 @@ class HoldsReconciler:
     def of_budget(
         self, old: KubeObject[GPUWorkloadBudget] | None, new: KubeObject[GPUWorkloadBudget] | None
     ) -> Iterable[ObjectKey]:
-        return [_namespace(each) for each in (new or old,) if each is not None]
+        changed = new or old
+        assert changed is not None, "a change has a before or an after"
+        memory = self._tracker.held(changed.key)
+        return [ObjectKey("", each) for each in ({changed.key.namespace} if memory is None else memory.namespaces)]
+
+
+def _may_cover(record: KubeObject[GPUWorkloadBudget], namespace: str) -> bool:
+    several = record.value is not None and record.value.spec.namespace_selector is not None
+    return several or record.key.namespace == namespace
 
 
 def finalizers(names: Iterable[str]) -> dict[str, Any]:
     return {"metadata": {"finalizers": list(names)}}
 
 
-def _namespace(thing: Pod | Job | KubeObject[GPUWorkloadBudget]) -> ObjectKey:
+def _namespace(thing: Pod | Job) -> ObjectKey:
     return ObjectKey("", thing.key.namespace)
 
 

@@ -68,12 +68,10 @@ class Pauser:
     def paused(self, memory: BudgetMemory) -> int:
         """Pods that are paused by this budget: annotated, or stopped with their Job."""
         name = str(memory.key)
-        jobs = [
-            job
-            for job in self._jobs.by_index(PAUSED_JOBS, memory.key.namespace)
-            if job.annotations.get(PAUSED_BY) == name
-        ]
-        stopped = sum(job.pods for job in jobs if held_back(job, memory.resource) is not None)
+        own = self._jobs.by_index(PAUSED_JOBS, memory.key.namespace)
+        jobs = own if memory.spec.namespace_selector is None else self._jobs.values()
+        mine = (job for job in jobs if job.annotations.get(PAUSED_BY) == name)
+        stopped = sum(job.pods for job in mine if held_back(job, 0) is not None)
         return stopped + sum(pod.annotations.get(PAUSED_BY) == name for pod in memory.pods.values())
 
     def _annotated(self, memory: BudgetMemory) -> Iterable[tuple[bytes, Pod]]:

@@ -5,6 +5,8 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
+from msgspec import to_builtins
+
 from tgp.adapters.kube.event_channel import EventChannel
 from tgp.api.budget import GPUWorkloadBudget
 from tgp.api.resource import GPU_WORKLOAD_BUDGET, POD
@@ -15,14 +17,20 @@ from tgp.controllers.budgets.gated_pods import GatedPods
 from tgp.controllers.budgets.pauser import Pauser
 from tgp.controllers.budgets.tracker import BudgetMemory, BudgetTracker
 from tgp.controllers.status_writer import StatusWriter
+from tgp.core.budgets.account import USED
+from tgp.core.budgets.admission import OFF
 from tgp.core.budgets.archive import ACCOUNT_FINALIZER, KeptAccount, kept
-from tgp.core.budgets.assess import Assessment, assess
+from tgp.core.budgets.assess import Assessment, assess, hours_text
+from tgp.core.budgets.ended import largest
 from tgp.core.budgets.packing import NewerAccount, pack
 from tgp.core.budgets.pause import unpaused_text
+from tgp.core.budgets.quota import limits_of, spec_problem, window_of
+from tgp.core.budgets.reset import reset_asked
 from tgp.core.budgets.spans import seconds, short_uid
 from tgp.core.budgets.status import (
     DEGRADED,
     GATHERED,
+    IDLE_AFTER,
     READY,
     Told,
     Trouble,
@@ -50,6 +58,10 @@ ASKED_AGAIN = timedelta(minutes=1)  # after an eviction that a PodDisruptionBudg
 EMPTY_AGAIN = timedelta(seconds=30)  # after lists without any pod
 NEWER = "A newer version of the operator has counted here: this one leaves the account alone, and enforces nothing"
 LOST = "The account could not be read. It was made again from the pods that are still there: use may be higher"
+ADMISSION_OF_ONE = (
+    "spec.enforcement.admission works for budgets of one namespace: with spec.namespaceSelector new pods are neither "
+    "refused nor gated. Pods are still counted and enforced. Next: create budgets with admission in the namespaces"
+)
 
 
 class BudgetReconciler:
@@ -69,6 +81,7 @@ class BudgetReconciler:
         counted: EventChannel,
         gated: GatedPods,
         policies: PolicyCheck,
+        namespace: str,  # the operator's
     ) -> None:
         self._budgets = budgets
         self._tracker = tracker
@@ -83,6 +96,7 @@ class BudgetReconciler:
         self._counted = counted
         self._gated = gated
         self._policies = policies
+        self._namespace = namespace
 
     async def reconcile(self, key: ObjectKey) -> datetime | None:
         record = self._budgets.get(key)
@@ -101,10 +115,13 @@ class BudgetReconciler:
             return None
         if not record.deleting and await set_label(self._cluster, record):
             return self._clock.now()  # by the next reconcile, which sees this write
+        if (problem := spec_problem(record.value.spec, key.namespace, self._namespace)) is not None:
+            await self._leave_alone(record, record.value, *problem)
+            return None
         try:
             memory = await self._memory_of(record, record.value)
         except NewerAccount:
-            await self._leave_alone(record, record.value)
+            await self._leave_alone(record, record.value, "NewerAccount", NEWER)
             return None
         asked_again = await self._policies.look(record.value.spec.enforcement.admission)
         now = self._clock.now()
@@ -117,6 +134,8 @@ class BudgetReconciler:
         restored = bool(memory.written) and record.value.status.account != memory.written
         if memory.changed_at is not None and now < memory.changed_at + GATHERED and not restored:
             return memory.changed_at + GATHERED
+        memory.limits = limits_of(memory.spec, seconds(now))
+        self._reset(record, memory, now)
         seen = assess(memory.limits, memory.account, seconds(now), exceeded=memory.told.exceeded_at is not None)
         saying = self._saying(record, memory, seen, now)
         changed = memory.changed_at is not None or restored
@@ -129,7 +148,7 @@ class BudgetReconciler:
                 return now  # by the next reconcile, which sees this write
         elif self._may_act(memory, now) and await self._enforce(record, memory, seen, now):
             await self._write(record, memory, seen, saying, {"lastEnforcementAt": rfc3339(now)})
-        return _earliest(self._next_look(memory, seen, now), asked_again)
+        return _earliest(self._next_look(record, memory, seen, now), asked_again)
 
     async def _memory_of(self, record: KubeObject[GPUWorkloadBudget], budget: GPUWorkloadBudget) -> BudgetMemory | None:
         """None: pods of the account are not shown, and no list is believed. Raises NewerAccount."""
@@ -152,10 +171,11 @@ class BudgetReconciler:
             return
         now = self._clock.now()
         told, memory.account.version = memory.told, self._tracker.version
-        account = kept(memory.account, memory.resource, seconds(now), told.exceeded_at, told.alerted)
+        account = kept(memory.account, memory.spec.gpu_resource_name, seconds(now), told.exceeded_at, told.alerted)
         await self._archive.keep(key, memory.uid, account, now)
         memory.archived = True
-        self._counted.send(key.namespace)
+        for namespace in memory.namespaces:
+            self._counted.send(namespace)
 
     async def _finalize(self, record: KubeObject[GPUWorkloadBudget], finalizers: tuple[str, ...]) -> None:
         change = {"metadata": {"finalizers": list(finalizers)}}
@@ -164,6 +184,17 @@ class BudgetReconciler:
             await self._cluster.patch(
                 GPU_WORKLOAD_BUDGET, record.key, change, resource_version=version, uid=record.uid_text
             )
+
+    def _reset(self, record: KubeObject[GPUWorkloadBudget], memory: BudgetMemory, now: datetime) -> None:
+        """Begin again where a person asked for it, once."""
+        asked = reset_asked(record.annotations, memory.reset_at)
+        if asked is None:
+            return
+        used = hours_text(memory.account.used(USED, seconds(now)))
+        memory.account.reset(seconds(now))
+        memory.largest, memory.reset_at, memory.changed_at = (), asked.at, memory.changed_at or now - GATHERED
+        message = f"{asked.who} reset the account at {rfc3339(asked.at)}: {used} GPU-hours count no longer"
+        self._journal.note(BudgetNoted(_subject(record), "AccountReset", message, warning=True))
 
     # -- what is told --------------------------------------------------------------------------------------------------
 
@@ -181,6 +212,7 @@ class BudgetReconciler:
             trouble.reason if trouble is not None else "",
             self._pauser.paused(memory),
             self._gated.count(record.key.namespace, memory.spec),
+            not (memory.tracked or seen.used) and now >= _idle_from(record, now),
         )
 
     def _trouble(self, memory: BudgetMemory) -> Trouble | None:
@@ -194,7 +226,10 @@ class BudgetReconciler:
                 return Trouble("EvictionBlocked", f"PodDisruptionBudgets keep pods that should go: {names}")
         if running := unpaused_text(self._pauser.unpaused(memory)):
             return Trouble("PauseUnavailable", running)
-        return self._policies.trouble(memory.spec.enforcement.admission)
+        admission = memory.spec.enforcement.admission
+        if memory.spec.namespace_selector is not None and admission != OFF:
+            return Trouble("AdmissionUnavailable", ADMISSION_OF_ONE)
+        return self._policies.trouble(admission)
 
     async def _write(
         self,
@@ -212,28 +247,33 @@ class BudgetReconciler:
             **parts(memory.spec, seen, saying, account),
             "trackedPods": memory.tracked,
             "gatedPods": saying.gated or None,
+            "largest": to_builtins(largest(memory.largest, memory.account.begins(seen.now))) or None,
+            "resetAt": rfc3339(memory.reset_at) if memory.reset_at is not None else None,
             **(more or {}),
         }
-        updates = conditions(memory.spec, seen, self._trouble(memory))
+        updates = conditions(memory.spec, seen, self._trouble(memory), idle=saying.idle)
         await self._status_writer.write(record, updates, said)
         new = [name for name in saying.alerted if name not in memory.told.alerted]
         memory.told, memory.written = saying, account
         if memory.changed_at == waiting:
             memory.changed_at = None
         memory.unwritten -= closed
-        self._counted.send(memory.key.namespace)
+        for namespace in memory.namespaces:
+            self._counted.send(namespace)
         for name in new:
-            self._journal.note(AlertRaised(_subject(record), name, alert_text(name, memory.spec, seen)))
+            self._journal.note(AlertRaised(_subject(record), name, alert_text(name, seen)))
         if memory.kept is not None:
             message = inherited_text(memory.spec, seen, memory.kept.at)
             self._journal.note(BudgetNoted(_subject(record), "Inherited", message))
             memory.kept = None
             await self._archive.drop(record.key)
 
-    async def _leave_alone(self, record: KubeObject[GPUWorkloadBudget], budget: GPUWorkloadBudget) -> None:
+    async def _leave_alone(
+        self, record: KubeObject[GPUWorkloadBudget], budget: GPUWorkloadBudget, reason: str, why: str
+    ) -> None:
         if record.deleting:  # kept as it is, for a version that can read it
             now, spec = self._clock.now(), budget.spec
-            until = seconds(now) + spec.quota.window_hours * 3600
+            until = seconds(now) + window_of(spec.quota)
             text = budget.status.account or ""
             await self._archive.keep(
                 record.key, record.uid_text, KeptAccount(spec.gpu_resource_name, seconds(now), until, text), now
@@ -241,16 +281,16 @@ class BudgetReconciler:
             await self._leave(record)
             return
         await self._status_writer.write(
-            record,
-            [
-                ConditionUpdate(READY, False, "NewerAccount", NEWER),
-                ConditionUpdate(DEGRADED, True, "NewerAccount", NEWER),
-            ],
+            record, [ConditionUpdate(READY, False, reason, why), ConditionUpdate(DEGRADED, True, reason, why)]
         )
 
-    def _next_look(self, memory: BudgetMemory, seen: Assessment, now: datetime) -> datetime | None:
+    def _next_look(
+        self, record: KubeObject[GPUWorkloadBudget], memory: BudgetMemory, seen: Assessment, now: datetime
+    ) -> datetime | None:
         again = look_again(memory.spec, memory.limits, memory.account, seen, memory.told)
         moments = [now + timedelta(seconds=again - seen.now)] if again is not None else []
+        if not memory.tracked and now < _idle_from(record, now):
+            moments.append(_idle_from(record, now))
         if memory.told.exceeded_at is not None:
             due = memory.told.exceeded_at + timedelta(seconds=memory.spec.enforcement.grace_period_seconds)
             moments.append(due if due > now else _back_at(memory, seen, due))
@@ -330,6 +370,11 @@ class BudgetReconciler:
 
 def _earliest(*moments: datetime | None) -> datetime | None:
     return min((each for each in moments if each is not None), default=None)
+
+
+def _idle_from(record: KubeObject[GPUWorkloadBudget], now: datetime) -> datetime:
+    """When a budget that no pod has matched says so."""
+    return (record.created_at or now) + IDLE_AFTER
 
 
 def _back_at(memory: BudgetMemory, seen: Assessment, begun: datetime) -> datetime:

@@ -10,14 +10,17 @@ from datetime import datetime
 import msgspec
 
 from tgp.adapters.kube.store import Store
-from tgp.api.budget import GPUWorkloadBudget, GPUWorkloadBudgetSpec
+from tgp.api.budget import EndedPod, GPUWorkloadBudget, GPUWorkloadBudgetSpec
+from tgp.api.common import LabelSelector
 from tgp.controllers.requests.indexes import PODS_BY_NODE
-from tgp.core.budgets.account import USED, BudgetAccount, fresh, take_up, width_of
-from tgp.core.budgets.admission import selector_of
+from tgp.core.budgets.account import USED, BudgetAccount, take_up
 from tgp.core.budgets.archive import KeptAccount, inherited
-from tgp.core.budgets.assess import Limits, limits_of
+from tgp.core.budgets.assess import Limits
+from tgp.core.budgets.belonging import selector_of
+from tgp.core.budgets.ended import ended_pod, largest
 from tgp.core.budgets.packing import NotAnAccount, unpack
 from tgp.core.budgets.pause import PAUSED_AT
+from tgp.core.budgets.quota import counted_by, fresh_account, limits_of
 from tgp.core.budgets.spans import (
     Sighting,
     counts,
@@ -28,15 +31,17 @@ from tgp.core.budgets.spans import (
     sight_in_list,
     silent_since,
 )
-from tgp.core.budgets.status import DEGRADED, Told
+from tgp.core.budgets.status import DEGRADED, NOTHING_MATCHES, READY, Told
+from tgp.core.budgets.weights import Weights, model_of, weights_of
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.labels import Selector
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
-from tgp.core.model.workload import Job
+from tgp.core.model.workload import Job, Namespace
 from tgp.ports.clock import Clock
 
+EVERY = ""
 STOPPING = ("Evict", "Pause")  # actions that stop pods
 EMPTY_BELIEVED_AFTER = 3600.0  # seconds for which no list has shown any pod
 
@@ -48,6 +53,7 @@ class BudgetMemory:
     generation: int
     spec: GPUWorkloadBudgetSpec
     selector: Selector
+    weights: Weights
     limits: Limits
     account: BudgetAccount
     written: str  # the account as the status holds it
@@ -58,13 +64,18 @@ class BudgetMemory:
     pods: dict[bytes, Pod] = field(default_factory=dict)  # the open ones
     finished: set[bytes] = field(default_factory=set)  # those that count no longer, and are still there
     changed_at: datetime | None = None  # since when spans wait to be written
-    missing: dict[bytes, Sighting] = field(default_factory=dict)  # a list did not show them: closed if pods are shown
+    # A list did not show them: closed if pods are shown.
+    missing: dict[bytes, tuple[Pod, Sighting]] = field(default_factory=dict)
     unwritten: set[bytes] = field(default_factory=set)  # closed since the last write of the account
     blocked: dict[bytes, datetime] = field(default_factory=dict)  # evictions to be asked for again then
+    covers: Callable[[str], bool] = lambda _namespace: True  # whether pods of this namespace may belong to it
+    largest: tuple[EndedPod, ...] = ()
+    reset_at: datetime | None = None  # what was asked for last, and done
 
     @property
-    def resource(self) -> str:
-        return self.spec.gpu_resource_name
+    def namespaces(self) -> set[str]:
+        """Where pods of it are, and its own."""
+        return {self.key.namespace, *(pod.key.namespace for pod in self.pods.values())}
 
     @property
     def tracked(self) -> int:
@@ -92,7 +103,16 @@ class BudgetMemory:
         return uid in self.account.open and self.account.open[uid].start is not None
 
     def belongs(self, pod: Pod) -> bool:
-        return self.selects(pod.labels)
+        return self.covers(pod.key.namespace) and self.selects(pod.labels)
+
+    def see(self, pod: Pod, seen: Sighting, now: int, since: int | None = None) -> bool:
+        """Whether that opened, cut or closed a span; if it closed one, what the pod used is kept by its name."""
+        held = self.account.open.get(seen.uid)
+        changed = self.account.see(seen, now, since)
+        name = str(pod.key) if self.spec.namespace_selector is not None else pod.key.name
+        if changed and (row := ended_pod(name, held, seen)) is not None:
+            self.largest = largest((*self.largest, row), self.account.begins(now))
+        return changed
 
 
 class BudgetTracker:
@@ -102,6 +122,7 @@ class BudgetTracker:
         self,
         pods: Store[Pod],
         nodes: Store[Node],
+        namespaces: Store[Namespace],
         clock: Clock,
         *,
         silent_for: Callable[[], float],
@@ -109,10 +130,11 @@ class BudgetTracker:
     ) -> None:
         self._pods = pods
         self._nodes = nodes
+        self._namespaces = namespaces
         self._clock = clock
         self._silent_for = silent_for
         self._watched_until = watched_until
-        self._budgets: dict[str, dict[ObjectKey, BudgetMemory]] = {}  # by namespace
+        self._budgets: dict[str, dict[ObjectKey, BudgetMemory]] = {}  # by namespace; EVERY: those over several
         self._empty_since: float | None = None  # boot time; None: pods are shown
 
     @property
@@ -126,10 +148,20 @@ class BudgetTracker:
 
     def over(self, namespace: str) -> list[BudgetMemory]:
         """Of the budgets that pods of this namespace may belong to."""
-        return list(self._budgets.get(namespace, {}).values())
+        return list(self._of(namespace).values())
+
+    def accounts(self) -> Iterator[tuple[ObjectKey, BudgetAccount]]:
+        for key, memory in self.memories():
+            yield key, memory.account
 
     def forget(self, key: ObjectKey) -> None:
-        self._budgets.get(key.namespace, {}).pop(key, None)
+        for namespace in (key.namespace, EVERY):
+            self._budgets.get(namespace, {}).pop(key, None)
+
+    def _of(self, namespace: str) -> dict[ObjectKey, BudgetMemory]:
+        """The budgets to which pods of this namespace may belong."""
+        own, every = self._budgets.get(namespace, {}), self._budgets.get(EVERY)
+        return {**own, **every} if every else own
 
     def start_over(self) -> None:
         """The API server's history went back: versions of pods mean nothing any more."""
@@ -140,7 +172,7 @@ class BudgetTracker:
 
     def held(self, key: ObjectKey, uid: str = "") -> BudgetMemory | None:
         """The memory of this budget; None: it has none yet."""
-        memory = self._budgets.get(key.namespace, {}).get(key)
+        memory = self._of(key.namespace).get(key)
         return memory if memory is not None and uid in ("", memory.uid) else None
 
     def memory_of(
@@ -155,13 +187,15 @@ class BudgetTracker:
 
         Raises NewerAccount if a newer version of the operator counts here.
         """
-        held = self.held(record.key, record.uid_text)
-        if held is None:
+        home = record.key.namespace if budget.spec.namespace_selector is None else EVERY
+        held = self._budgets.get(home, {}).get(record.key)
+        if held is None or held.uid != record.uid_text:
             taken = self._taken_up(record, budget, kept, listed_again=listed_again)
             if taken is None:
                 return None
             held = taken
-            self._budgets.setdefault(record.key.namespace, {})[record.key] = held
+            self.forget(record.key)
+            self._budgets.setdefault(home, {})[record.key] = held
         elif held.generation != record.generation:
             self._respecify(held, record, budget.spec)
         return held
@@ -178,16 +212,16 @@ class BudgetTracker:
         made_at = seconds(record.created_at or now)
         lost = False
         try:
-            account = unpack(status.account) if status.account else fresh(spec.quota.window_hours, made_at)
+            account = unpack(status.account) if status.account else fresh_account(spec.quota, made_at)
         except NotAnAccount:
-            account, lost = fresh(spec.quota.window_hours, made_at), True
+            account, lost = fresh_account(spec.quota, made_at), True
         told = _told(budget, account)
         known_since = account.at if status.account and not lost else 0
         before = inherited(kept, spec.gpu_resource_name, known_since, made_at)
         if before is not None and kept is not None:
             account, lost = before, False
             told = Told(exceeded_at=kept.exceeded_at, alerted=kept.alerted)
-        account = account.with_width(width_of(spec.quota.window_hours))
+        account = counted_by(account, spec.quota)
         if account.version > self._pods.version:
             account.version = 0  # of another history
         memory = BudgetMemory(
@@ -195,19 +229,25 @@ class BudgetTracker:
             record.uid_text,
             record.generation,
             spec,
-            selector_of(spec),
-            limits_of(spec),
+            selector_of(spec.selector),
+            weights_of(spec),
+            limits_of(spec, seconds(now)),
             account,
             status.account or "",
             told,
             lost,
             kept if before is not None else None,
+            covers=self._covers(record.key.namespace, spec.namespace_selector),
+            largest=status.largest,
+            reset_at=status.reset_at,
         )
         known = set(account.open) | set(account.ended)
         pods = {
             short_uid(pod): pod
-            for pod in self._of_namespace(record.key.namespace)
-            if counts(pod, memory.resource) and (memory.belongs(pod) or short_uid(pod) in known)
+            for pod in self._pods.values()
+            if (spec.namespace_selector is not None or memory.covers(pod.key.namespace))
+            and counts(pod, memory.weights)
+            and (memory.belongs(pod) or short_uid(pod) in known)
         }
         if not pods.keys() >= account.open.keys() and (not listed_again or self._shows_nothing()):
             return None
@@ -229,7 +269,7 @@ class BudgetTracker:
     def _listed(self, memory: BudgetMemory, pods: dict[bytes, Pod], now: int) -> Iterator[Sighting]:
         for uid, pod in pods.items():
             node = self._nodes.get(ObjectKey("", pod.node))
-            seen = sight_in_list(pod, memory.resource, now, node)
+            seen = sight_in_list(pod, memory.weights, now, node)
             if node is not None or seen.end is not None:
                 yield seen
             elif uid in memory.account.open:  # nothing runs on a Node that is gone
@@ -241,15 +281,42 @@ class BudgetTracker:
         """A changed spec holds at once for what runs; hours already used stay."""
         now = self._clock.now()
         memory.generation, memory.spec = record.generation, spec
-        memory.selector, memory.limits = selector_of(spec), limits_of(spec)
-        memory.account = memory.account.with_width(width_of(spec.quota.window_hours))
-        for pod in self._of_namespace(record.key.namespace):
-            if not pod.finished and counts(pod, memory.resource):
+        memory.selector, memory.weights, memory.limits = (
+            selector_of(spec.selector),
+            weights_of(spec),
+            limits_of(spec, seconds(now)),
+        )
+        memory.covers = self._covers(record.key.namespace, spec.namespace_selector)
+        memory.account = counted_by(memory.account, spec.quota)
+        for pod in self._pods.values():
+            if memory.covers(pod.key.namespace) and not pod.finished and counts(pod, memory.weights):
                 self._see(memory, pod, now, since=seconds(now))
         memory.changed_at = memory.changed_at or now
 
-    def _of_namespace(self, namespace: str) -> Iterable[Pod]:
-        return [pod for pod in self._pods.values() if pod.key.namespace == namespace]
+    def _covers(self, home: str, several: LabelSelector | None) -> Callable[[str], bool]:
+        if several is None:
+            return lambda namespace: namespace == home
+        wanted = selector_of(several)
+
+        def covers(namespace: str) -> bool:
+            found = self._namespaces.get(ObjectKey("", namespace))
+            return found is not None and wanted.selects(found.labels)
+
+        return covers
+
+    def of_namespace(self, old: Namespace | None, new: Namespace | None) -> Iterable[ObjectKey]:
+        """Budgets over several namespaces, to which this one's pods belong by an edit of its labels."""
+        if new is None or (old is not None and old.labels == new.labels):
+            return ()
+        now = self._clock.now()
+        since = seconds(now) if old is not None else None
+        woken: dict[ObjectKey, None] = {}
+        for key, memory in self._budgets.get(EVERY, {}).items():
+            there = [pod for pod in self._pods.values() if pod.key.namespace == new.key.name and not pod.finished]
+            for pod in there if memory.covers(new.key.name) else ():
+                if counts(pod, memory.weights) and self._see(memory, pod, now, since=since):
+                    woken[key] = None
+        return woken
 
     # -- pods ----------------------------------------------------------------------------------------------------------
 
@@ -257,7 +324,7 @@ class BudgetTracker:
         """The budgets in whose accounts this opens or closes something."""
         changed = new or old
         assert changed is not None, "a change has a before or an after"
-        budgets = self._budgets.get(changed.key.namespace)
+        budgets = self._of(changed.key.namespace)
         if not budgets:
             return ()
         now = self._clock.now()
@@ -275,12 +342,12 @@ class BudgetTracker:
         if new is None:
             assert old is not None, "what is gone was there"
             return self._gone(memory, old, now)
-        if not counts(new, memory.resource):
+        if not counts(new, memory.weights):
             return False
         if old is not None and old.over and short_uid(new) not in memory.account.open:
             return False
         # A pod that was there, and did not count, came by an edit of its labels.
-        edited = old is not None and counts(old, memory.resource) and not memory.belongs(old)
+        edited = old is not None and counts(old, memory.weights) and not memory.belongs(old)
         return self._see(memory, new, now, since=seconds(now) if edited else None)
 
     def _see(self, memory: BudgetMemory, pod: Pod, now: datetime, *, since: int | None = None) -> bool:
@@ -292,8 +359,8 @@ class BudgetTracker:
             return False  # its Node is gone, or will be shown soon
         silent = int(min(self._silent_for(), 1e9))
         memory.missing.pop(uid, None)
-        seen = sight(pod, memory.resource, seconds(now), silent, node)
-        changed = memory.account.see(seen, seconds(now), since)
+        seen = sight(pod, memory.weights, seconds(now), silent, node)
+        changed = memory.see(pod, seen, seconds(now), since)
         if uid in memory.account.open:
             memory.pods[uid] = pod
         else:
@@ -314,11 +381,12 @@ class BudgetTracker:
             # The removal itself came with a later state. A list without it tells only that it went since the last one.
             unheard = int(min(self._silent_for(), 1e9)) if known is last else None
             sure = seconds(now) - unheard if unheard is not None else None
-            gone = sight_gone(last, memory.resource, seconds(now), self._sure(last, sure))
+            gone = sight_gone(last, memory.weights, seconds(now), self._sure(last, sure))
             if sure is None:
-                memory.account.see(gone, seconds(now))
+                memory.see(last, gone, seconds(now))
             else:
-                memory.missing[uid] = gone if gone.start is not None else msgspec.structs.replace(gone, start=sure)
+                gone = gone if gone.start is not None else msgspec.structs.replace(gone, start=sure)
+                memory.missing[uid] = last, gone
         else:
             return False
         memory.changed_at = memory.changed_at or now
@@ -328,8 +396,8 @@ class BudgetTracker:
         """Close what a second list does not show either; whether that was believed."""
         if memory.missing and self._shows_nothing():
             return False
-        for gone in memory.missing.values():
-            memory.account.see(gone, seconds(self._clock.now()))
+        for last, gone in memory.missing.values():
+            memory.see(last, gone, seconds(self._clock.now()))
         memory.missing.clear()
         return True
 
@@ -358,8 +426,8 @@ class BudgetTracker:
         now = self._clock.now()
         woken: dict[ObjectKey, None] = {}
         for pod in self._pods.by_index(PODS_BY_NODE, changed.key.name):
-            for key, memory in self._budgets.get(pod.key.namespace, {}).items():
-                if not pod.finished and counts(pod, memory.resource) and self._moved(memory, pod, old, new, now):
+            for key, memory in self._of(pod.key.namespace).items():
+                if not pod.finished and counts(pod, memory.weights) and self._moved(memory, pod, old, new, now):
                     woken[key] = None
         return woken
 
@@ -369,7 +437,7 @@ class BudgetTracker:
         uid = short_uid(pod)
         if uid not in memory.account.open:
             return False
-        memory.account.see(sight_gone(pod, memory.resource, seconds(now), silent_since(old)), seconds(now))
+        memory.see(pod, sight_gone(pod, memory.weights, seconds(now), silent_since(old)), seconds(now))
         memory.pods.pop(uid, None)
         memory.finished.add(uid)
         memory.unwritten.add(uid)
@@ -384,6 +452,7 @@ def _told(budget: GPUWorkloadBudget, account: BudgetAccount) -> Told:
         return Told(exceeded_at=status.exceeded_at, alerted=status.alerted, paused=status.paused_pods)
     at = seconds(status.as_of)
     degraded = next((each.reason for each in status.conditions if each.type == DEGRADED and each.status == "True"), "")
+    idle = any((each.type, each.reason) == (READY, NOTHING_MATCHES) for each in status.conditions)
     return Told(
         at,
         account.used(USED, at),
@@ -393,11 +462,12 @@ def _told(budget: GPUWorkloadBudget, account: BudgetAccount) -> Told:
         degraded,
         status.paused_pods,
         status.gated_pods,
+        idle,
     )
 
 
 def _same(old: Node, new: Node) -> bool:
     def told(node: Node) -> object:
-        return node.ready is None, node.annotations.get("tgp.io/hourly-price"), node.allocatable
+        return node.ready is None, node.annotations.get("tgp.io/hourly-price"), node.allocatable, model_of(node)
 
     return told(old) == told(new)

@@ -2,13 +2,15 @@
 
 The window has 720 buckets, and one more that is partly outside it. In that one at most `peak` times the seconds inside
 still counts, so use is exact at every edge of a bucket and never below the truth in between. Beside the buckets stand
-the sums of 31 days by the hour: a longer window tomorrow refunds nothing.
+the sums of 31 days by the hour: a longer window tomorrow refunds nothing. Where a calendar's period counts instead of a
+window, the buckets are emptied when the next one begins, and what ran across that moment counts from it on.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from tgp.core.budgets.period import LONGEST, Period
 from tgp.core.budgets.spans import Sighting
 from tgp.core.model.arrays import Ints, np
 
@@ -16,6 +18,7 @@ BUCKETS = 720
 HOUR = 3600
 HOURS_KEPT = 31 * 24
 ENDED_KEPT = 90  # seconds for which a pod that ended is remembered by name
+NEVER = 1 << 62
 COUNTED_BEFORE = 60  # seconds: what ended longer than this before the last write was in it
 
 # The series of an account. Time is in milli-GPU-seconds, money in micro-dollars an hour times seconds.
@@ -31,6 +34,13 @@ class OpenPod(NamedTuple):
     milli: int
     rate: int | None = None  # micro-dollars an hour; None: the Node has no price
     sure_until: int | None = None  # None: its Node reports
+
+    def amount(self, series: int) -> int:
+        """What it adds to a series every second."""
+        if series == USD:
+            return self.rate or 0
+        counted = {USED: True, UNSURE: self.sure_until is not None, UNPRICED: self.rate is None}[series]
+        return self.milli if counted else 0
 
 
 def _table(columns: int, rows: int = SERIES) -> Ints:
@@ -51,14 +61,33 @@ class BudgetAccount:
     ended: dict[bytes, int] = field(default_factory=dict)  # when
     newest: int = -1  # the bucket in the last column, counted from the epoch
     newest_hour: int = -1
+    period: Period | None = None  # None: a rolling window
+    reset_at: int = 0  # what was used before it counts no longer
+    since: int = 0  # the same, and of a calendar at least the beginning of its period
+    turns_at: int = NEVER  # when the next period begins
 
     def __post_init__(self) -> None:
         if self.newest < 0:
             self.newest, self.newest_hour = self.at // self.width, self.at // HOUR
+        begin, self.turns_at = self.period.bounds(self.at) if self.period is not None else (0, NEVER)
+        self.since = max(begin, self.reset_at)
 
     @property
     def window(self) -> int:
+        """Seconds that it looks back; of a calendar at least its longest period."""
         return self.width * BUCKETS
+
+    def begins(self, now: int) -> int:
+        """Since when use counts at this moment."""
+        if self.period is not None and now >= self.turns_at:
+            return self.period.bounds(now)[0]
+        return max(now - self.window, self.since)
+
+    def reset(self, at: int) -> None:
+        """Begin again: pods that run count from here on. What they used before stays in the hours of the day."""
+        self.advance(at)
+        self.reset_at = self.since = at
+        self.sums[:], self.peaks[:] = 0, 0
 
     # -- time moves on -------------------------------------------------------------------------------------------------
 
@@ -66,6 +95,9 @@ class BudgetAccount:
         """Drop what no window of today can see, and forget who ended long ago. Time never goes back here."""
         if now <= self.at:
             return
+        if self.period is not None and now >= self.turns_at:
+            self.since, self.turns_at = self.period.bounds(now)
+            self.sums[:], self.peaks[:] = 0, 0
         if (steps := now // self.width - self.newest) > 0:
             self.newest += steps
             for table in (self.sums, self.peaks):
@@ -106,20 +138,19 @@ class BudgetAccount:
             return held is not None
         if since is not None and held is None:
             start = max(start, since)
-        pod = held or OpenPod(start, seen.milli, seen.rate)
-        if held is not None and held.start is None:
-            pod = OpenPod(start, seen.milli, seen.rate)
-        self._charge_pod(pod._replace(sure_until=seen.sure_until), start, seen.end)
+        milli, rate = (
+            (held.milli, held.rate) if held is not None and held.start is not None else (seen.milli, seen.rate)
+        )
+        self._charge_pod(OpenPod(start, milli, rate, seen.sure_until), start, seen.end)
         return True
 
     def _charge_pod(self, pod: OpenPod, start: int, end: int) -> None:
-        self.charge(USED, start, end, pod.milli)
         if pod.sure_until is not None:
             self.charge(UNSURE, max(start, pod.sure_until), end, pod.milli)
         if pod.rate is None:
-            self.charge(UNPRICED, start, end, pod.milli)
+            self._charge(start, end, ((USED, pod.milli), (UNPRICED, pod.milli)))
         else:
-            self.charge(USD, start, end, pod.rate)
+            self._charge(start, end, ((USED, pod.milli), (USD, pod.rate)))
 
     def close_open(self, now: int) -> None:
         """Close what is open now, and let it go on from now."""
@@ -139,13 +170,22 @@ class BudgetAccount:
 
     def charge(self, series: int, start: int, end: int, amount: int) -> None:
         """Add one closed span."""
-        if start >= end or not amount:
+        self._charge(start, end, ((series, amount),))
+
+    def _charge(self, start: int, end: int, amounts: tuple[tuple[int, int], ...]) -> None:
+        """The same span in several series."""
+        if start >= end:
             return
         self.advance(end)
-        where = _add(self.sums[series], (self.newest - BUCKETS, self.width), start, end, amount)
-        if where is not None and series in PEAKED:
-            self.peaks[PEAKED.index(series), where] += amount
-        _add(self.hourly[series], (self.newest_hour - HOURS_KEPT, HOUR), start, end, amount)
+        since = max(self.since, start)
+        if (place := _place(self.newest - BUCKETS, self.width, since, end)) is not None:
+            for series, amount in amounts:
+                _add(self.sums[series], self.width, place, amount)
+                if series in PEAKED:
+                    self.peaks[PEAKED.index(series), place[0] : place[1] + 1] += amount
+        if (place := _place(self.newest_hour - HOURS_KEPT, HOUR, start, end)) is not None:
+            for series, amount in amounts:
+                _add(self.hourly[series], HOUR, place, amount)
 
     def fold(self, series: int, starts: Ints, ends: Ints, amounts: Ints) -> None:
         """Add many closed spans to the buckets at once."""
@@ -157,7 +197,7 @@ class BudgetAccount:
         """What closed spans used in the window that ends now. Never below the truth, exact at the edges."""
         sums = self.sums[series]
         gone = now // self.width - self.newest  # buckets that have left since the last change
-        if gone > BUCKETS:
+        if gone > BUCKETS or now >= self.turns_at:
             return 0
         gone = max(gone, 0)
         oldest = int(sums[gone])
@@ -168,47 +208,74 @@ class BudgetAccount:
 
     def opened(self, series: int, now: int) -> int:
         """What open pods used in the window that ends now."""
-        begin = now - self.window
-        total = 0
+        return self._opened(now)[series]
+
+    def _opened(self, now: int) -> tuple[int, int, int, int]:
+        """Of every series, by one look at each pod."""
+        begin = self.begins(now)
+        used = unsure = usd = unpriced = 0
         for start, milli, rate, sure_until in self.open.values():
-            if start is None or start >= now:
+            if start is None or start >= now or begin >= now:
                 continue
-            lasts = now - max(start, begin)
-            if series == USED:
-                total += milli * lasts
-            elif series == USD:
-                total += (rate or 0) * lasts
-            elif series == UNSURE:
-                total += milli * min(lasts, max(0, now - sure_until)) if sure_until is not None else 0
-            elif rate is None:
-                total += milli * lasts
-        return total
+            lasts = now - (max(begin, start))
+            used += milli * lasts
+            if rate is None:
+                unpriced += milli * lasts
+            else:
+                usd += rate * lasts
+            if sure_until is not None and sure_until < now:
+                unsure += milli * min(lasts, now - sure_until)
+        return used, unsure, usd, unpriced
+
+    def all_used(self, now: int) -> tuple[int, ...]:
+        """Of every series, in their order."""
+        return tuple(opened + self.closed(series, now) for series, opened in enumerate(self._opened(now)))
 
     def used(self, series: int, now: int) -> int:
         return self.closed(series, now) + self.opened(series, now)
 
     # -- another window ------------------------------------------------------------------------------------------------
 
-    def with_width(self, width: int) -> "BudgetAccount":
-        """The same use by buckets of another width. What an hour used counts until the whole hour has left."""
-        if width == self.width:
+    def with_window(self, width: int, period: Period | None = None) -> "BudgetAccount":
+        """The same use by other buckets. What an hour used counts until the whole hour has left."""
+        if (width, period) == (self.width, self.period):
             return self
-        other = BudgetAccount(width, self.at, self.version, open=self.open, ended=self.ended)
+        other = BudgetAccount(
+            width, self.at, self.version, open=self.open, ended=self.ended, period=period, reset_at=self.reset_at
+        )
         other.hourly, other.newest_hour = self.hourly, self.newest_hour
         ends = (np.arange(HOURS_KEPT + 1) + self.newest_hour - HOURS_KEPT + 1) * HOUR
         last = np.minimum(ends, self.at + 1)
+        kept = last > other.since
         for series in range(SERIES):
-            other.fold(series, last - 1, last, self.hourly[series])
+            other.fold(series, last[kept] - 1, last[kept], self.hourly[series, kept])
         return other
 
+    # -- by the day ----------------------------------------------------------------------------------------------------
 
-def fresh(window_hours: int, at: int) -> BudgetAccount:
+    def between(self, series: int, begin: int, end: int, now: int) -> int:
+        """What was used from one whole hour to another, of the last 31 days and until now; whether reset or not."""
+        first = max(0, begin // HOUR - self.newest_hour + HOURS_KEPT)
+        last = max(0, end // HOUR - self.newest_hour + HOURS_KEPT)
+        total = int(self.hourly[series, first:last].sum())
+        for pod in self.open.values():
+            amount = pod.amount(series)
+            start = pod.start if series != UNSURE or pod.sure_until is None else max(pod.start or 0, pod.sure_until)
+            if pod.start is not None and start is not None:
+                total += amount * max(0, min(end, now) - max(start, begin))
+        return total
+
+
+def fresh(window_hours: int | None, at: int, period: Period | None = None) -> BudgetAccount:
     """An account that has counted nothing yet, of a budget that counts from `at`."""
-    return BudgetAccount(width_of(window_hours), at)
+    return BudgetAccount(width_of(window_hours, period), at, period=period)
 
 
-def width_of(window_hours: int) -> int:
-    return window_hours * HOUR // BUCKETS
+def width_of(window_hours: int | None, period: Period | None = None) -> int:
+    """Seconds of a bucket. The hours of a window, or a period."""
+    hours = window_hours if period is None else LONGEST[period.calendar]
+    assert hours is not None, "a quota has a window or a calendar"
+    return -(-hours * HOUR // BUCKETS)
 
 
 def take_up(
@@ -259,24 +326,24 @@ def _shift(table: Ints, steps: int) -> None:
     table[:, -steps:] = 0
 
 
-def _add(row: Ints, scale: tuple[int, int], start: int, end: int, amount: int) -> slice | None:
-    """Add a span to a row, of which `scale` is its first bucket and the width of all; the columns it touches.
-
-    None: it ended before the first.
-    """
-    base, width = scale
+def _place(base: int, width: int, start: int, end: int) -> tuple[int, int, int, int] | None:
+    """The first and last column of a span, and its seconds in each; None: it ended before the first of all, `base`."""
     start = max(start, base * width)
     if start >= end:
         return None
-    first, last = start // width - base, (end - 1) // width - base
+    first, last = start // width, (end - 1) // width
     if first == last:
-        row[first] += amount * (end - start)
-    else:
-        row[first] += amount * ((base + first + 1) * width - start)
-        row[last] += amount * (end - (base + last) * width)
+        return first - base, last - base, end - start, 0
+    return first - base, last - base, (first + 1) * width - start, end - last * width
+
+
+def _add(row: Ints, width: int, place: tuple[int, int, int, int], amount: int) -> None:
+    first, last, head, tail = place
+    row[first] += amount * head
+    if last > first:
+        row[last] += amount * tail
         if last - first > 1:
             row[first + 1 : last] += amount * width
-    return slice(first, last + 1)
 
 
 def _add_many(row: Ints, scale: tuple[int, int], starts: Ints, ends: Ints, amounts: Ints) -> Ints:

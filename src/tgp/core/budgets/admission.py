@@ -11,7 +11,7 @@ import msgspec
 
 from tgp.api.budget import GPUWorkloadBudget, GPUWorkloadBudgetSpec
 from tgp.api.values import rfc3339
-from tgp.core.model.labels import LabelRequirement, Selector, selector
+from tgp.core.budgets.belonging import selector_of
 from tgp.core.model.object_key import ObjectKey
 
 LABEL = "tgp.io/admission"  # on a budget: what it has to say now
@@ -47,14 +47,9 @@ def label_of(spec: GPUWorkloadBudgetSpec, *, exceeded: bool, exact: bool) -> str
     return "-".join(said) or None
 
 
-def selector_of(spec: GPUWorkloadBudgetSpec) -> Selector:
-    rows = spec.selector.match_expressions
-    return selector(spec.selector.match_labels, (LabelRequirement(row.key, row.operator, row.values) for row in rows))
-
-
 def meets(spec: GPUWorkloadBudgetSpec, labels: Mapping[str, str], milli: int) -> bool:
     """Whether a pod of the budget's namespace belongs to it. `milli`: what it requests of the budget's resource."""
-    return milli > 0 and selector_of(spec).selects(labels)
+    return milli > 0 and selector_of(spec.selector).selects(labels)
 
 
 def closed(budget: GPUWorkloadBudget) -> bool:

@@ -4,14 +4,11 @@ One function answers status, metrics, enforcement and people alike.
 """
 
 from collections.abc import Callable
-from decimal import ROUND_FLOOR, Decimal
+from decimal import Decimal
 
 import msgspec
 
-from tgp.api.budget import GPUWorkloadBudgetSpec
-from tgp.api.quantity import exact
-from tgp.api.values import microusd
-from tgp.core.budgets.account import BUCKETS, UNPRICED, UNSURE, USD, USED, BudgetAccount
+from tgp.core.budgets.account import BUCKETS, USD, USED, BudgetAccount
 from tgp.core.model.arrays import Ints, np
 
 MILLI_SECONDS = 3_600_000  # milli-GPU-seconds of a GPU-hour
@@ -22,10 +19,11 @@ _PLACES = Decimal("0.000001")
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """A quota in the units of the account."""
+    """A quota in the units of the account, as it holds at one moment."""
 
     used: int
     usd: int | None = None  # None: money has no limit
+    lapses_at: int | None = None  # when hours on top of it lapse; None: none are granted
 
 
 class Assessment(msgspec.Struct, frozen=True):
@@ -40,6 +38,7 @@ class Assessment(msgspec.Struct, frozen=True):
     exceeded: bool
     exhausted_at: int | None  # when the quota is used up if everything runs on; None: not within a window
     next_change_at: int | None  # no later than `exceeded` can change by itself; None: not within a window
+    quota: int  # with all hours on top
 
     @property
     def moves(self) -> bool:
@@ -47,20 +46,11 @@ class Assessment(msgspec.Struct, frozen=True):
         return self.used > 0 or self.milli > 0
 
 
-def limits_of(spec: GPUWorkloadBudgetSpec) -> Limits:
-    hours = exact(spec.quota.gpu_hours) * MILLI_SECONDS
-    money = spec.quota.usd
-    return Limits(
-        int(hours.to_integral_value(ROUND_FLOOR)) or 1,
-        None if money is None else microusd(money, "spec.quota.usd") * USD_SECONDS,
-    )
-
-
 def assess(limits: Limits, account: BudgetAccount, now: int, *, exceeded: bool) -> Assessment:
     """`exceeded`: what was told last. A budget that was closed opens again only well below its quota."""
-    used, usd = account.used(USED, now), account.used(USD, now)
-    hours = _Course(account, USED, limits.used, used, now)
-    courses = [hours] if limits.usd is None else [hours, _Course(account, USD, limits.usd, usd, now)]
+    used, unsure, usd, unpriced = account.all_used(now)
+    hours = _course(account, USED, limits.used, used, now)
+    courses = [hours] if limits.usd is None else [hours, _course(account, USD, limits.usd, usd, now)]
     over = any(course.over(exceeded=exceeded) for course in courses)
     rises = [course.reaches(course.limit) for course in courses]
     if over:
@@ -69,24 +59,31 @@ def assess(limits: Limits, account: BudgetAccount, now: int, *, exceeded: bool) 
         change = max(known) if len(known) == len(falls) else None
     else:
         change = min((course.may_reach(course.limit) for course in courses), default=None, key=_last)
+    change = min(change, limits.lapses_at, key=_last)
     return Assessment(
         now,
         used,
         max(0, limits.used - used),
-        account.used(UNSURE, now),
-        account.used(UNPRICED, now),
+        unsure,
+        unpriced,
         usd,
         hours.rate,
         len(account.open),
         over,
         now if over else min(rises, default=None, key=_last),
         change,
+        limits.used,
     )
 
 
 def reached_at(limits: Limits, account: BudgetAccount, now: int, percent: int) -> int | None:
     """No later than when use can reach so much of the quota; None: not within a window."""
-    return _Course(account, USED, limits.used, account.used(USED, now), now).may_reach(-(-limits.used * percent // 100))
+    return _course(account, USED, limits.used, account.used(USED, now), now).may_reach(-(-limits.used * percent // 100))
+
+
+def _course(account: BudgetAccount, series: int, limit: int, used: int, now: int) -> "_Course":
+    kind = _WindowCourse if account.period is None else _PeriodCourse
+    return kind(account, series, limit, used, now)
 
 
 def _last(moment: int | None) -> float:
@@ -94,28 +91,62 @@ def _last(moment: int | None) -> float:
 
 
 class _Course:
-    """How use of one series goes on if no pod starts or ends: known at every edge of a bucket."""
+    """How use of one series goes on if no pod starts or ends."""
 
     def __init__(self, account: BudgetAccount, series: int, limit: int, used: int, now: int) -> None:
         self._account, self._series, self._now, self.limit, self._used = account, series, now, limit, used
-        open_ = [
-            (pod.start, (pod.milli if series == USED else pod.rate or 0))
-            for pod in account.open.values()
-            if pod.start is not None
-        ]
-        self.rate = sum(amount for _, amount in open_)
-        self._open = open_
-        self._known: tuple[Ints, Ints, Ints] | None = None
+        place = 1 if series == USED else 2  # of the amount in an OpenPod
+        self._open = [(pod[0], pod[place] or 0) for pod in account.open.values() if pod[0] is not None]
+        self.rate = sum([amount for _, amount in self._open])
 
     def over(self, *, exceeded: bool) -> bool:
         bound = self.limit * REOPENS_BELOW if exceeded else self.limit * 100
         return self._used * 100 >= bound
 
     def may_reach(self, amount: int) -> int | None:
-        """The first moment at which use could be so much: as if the oldest bucket left only as a whole."""
+        """No later than when use is so much; None: not as far as this looks."""
+        raise NotImplementedError
+
+    def reaches(self, amount: int) -> int | None:
+        """When use is so much, to the second."""
+        raise NotImplementedError
+
+    def falls(self) -> int | None:
+        """When use is well below the limit again; None: not while what is open stays so."""
+        raise NotImplementedError
+
+
+class _PeriodCourse(_Course):
+    """Of a calendar: use only rises until the next period begins, and then begins at nothing."""
+
+    def may_reach(self, amount: int) -> int | None:
+        return self.reaches(amount)
+
+    def reaches(self, amount: int) -> int | None:
         if self._used >= amount:
             return self._now
-        if not self.rate:
+        at = self._now - (self._used - amount) // self.rate if self.rate else self._turns_at()
+        return at if at < self._turns_at() else None
+
+    def falls(self) -> int | None:
+        return self._turns_at()
+
+    def _turns_at(self) -> int:
+        account = self._account
+        assert account.period is not None, "a calendar"
+        return account.turns_at if self._now < account.turns_at else account.period.bounds(self._now)[1]
+
+
+class _WindowCourse(_Course):
+    """Of a rolling window: known at every edge of a bucket."""
+
+    _known: tuple[Ints, Ints, Ints] | None = None
+
+    def may_reach(self, amount: int) -> int | None:
+        """As if the oldest bucket left only as a whole."""
+        if self._used >= amount:
+            return self._now
+        if not self._can_reach(amount):
             return None
         edges, closed, opened = self._course()
         whole = np.concatenate((closed[:1] + self._leaving(), closed[:-1]))  # until each edge
@@ -127,10 +158,9 @@ class _Course:
         return _first(before, int(edges[number]), lambda at: int(whole[number]) + self._opened(at) >= amount)
 
     def reaches(self, amount: int) -> int | None:
-        """When use is so much, to the second."""
         if self._used >= amount:
             return self._now
-        if not self.rate:
+        if not self._can_reach(amount):
             return None
         edges, closed, opened = self._course()
         found = np.flatnonzero(closed + opened >= amount)
@@ -141,7 +171,6 @@ class _Course:
         return _first(before, int(edges[number]), lambda at: self._at(at) >= amount)
 
     def falls(self) -> int | None:
-        """When use is well below the limit again; None: not while what is open stays so."""
         edges, closed, opened = self._course()
         bound = -(-self.limit * REOPENS_BELOW // 100)
         found = np.flatnonzero(closed + opened < bound)
@@ -150,6 +179,10 @@ class _Course:
         number = int(found[0])
         before = self._now if number == 0 else int(edges[number - 1])
         return _first(before, int(edges[number]), lambda at: self._at(at) < bound)
+
+    def _can_reach(self, amount: int) -> bool:
+        """False: not even if nothing leaves the window."""
+        return bool(self.rate) and self._used + self._leaving() + self.rate * self._account.window >= amount
 
     def _course(self) -> tuple[Ints, Ints, Ints]:
         """At each edge from the next one on until all is gone: closed use, open use."""
@@ -175,7 +208,8 @@ class _Course:
         if not self._open:
             return np.zeros(len(moments), np.int64)
         window = self._account.window
-        pairs = np.array(sorted(self._open), np.int64)
+        since = self._account.since
+        pairs = np.array(sorted((max(start, since), amount) for start, amount in self._open), np.int64)
         starts, amounts = pairs[:, 0], pairs[:, 1]
         total = np.concatenate(([0], amounts.cumsum()))
         weighted = np.concatenate(([0], (amounts * (starts - self._now)).cumsum()))  # from now: sums stay small
@@ -185,7 +219,7 @@ class _Course:
         return opened
 
     def _opened(self, at: int) -> int:
-        begin = at - self._account.window
+        begin = self._account.begins(at)
         return sum(amount * (at - max(start, begin)) for start, amount in self._open)
 
     def _at(self, at: int) -> int:

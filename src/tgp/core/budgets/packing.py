@@ -6,6 +6,7 @@ from base64 import b64decode, b64encode
 import msgspec
 
 from tgp.core.budgets.account import BUCKETS, HOURS_KEPT, PEAKED, SERIES, BudgetAccount, OpenPod
+from tgp.core.budgets.period import read_period
 from tgp.core.budgets.spans import UID_BYTES
 from tgp.core.model.arrays import Ints, np
 
@@ -34,6 +35,8 @@ class _Packed(msgspec.Struct, array_like=True):
     uids: bytes
     open: tuple[bytes, ...]  # starts, amounts, prices, until when they are sure
     ended: dict[bytes, int]
+    period: str = ""
+    reset_at: int = 0
 
 
 def pack(account: BudgetAccount) -> str:
@@ -56,6 +59,8 @@ def pack(account: BudgetAccount) -> str:
         b"".join(account.open),
         tuple(_column(np.array(column, np.int64)) for column in columns),
         account.ended,
+        "" if account.period is None else str(account.period),
+        account.reset_at,
     )
     document = msgspec.msgpack.encode(packed)
     body = zlib.crc32(document).to_bytes(4, "big") + zlib.compress(document, 6)
@@ -89,6 +94,8 @@ def _account(packed: _Packed) -> BudgetAccount:
         ended=packed.ended,
         newest=packed.newest,
         newest_hour=packed.newest_hour,
+        period=read_period(packed.period),
+        reset_at=packed.reset_at,
     )
     many = len(packed.uids) // UID_BYTES
     starts, millis, rates, sure = (_values(column, many).tolist() for column in packed.open)

@@ -87,13 +87,12 @@ def resume_change(annotations: Mapping[str, str], *, resume: bool) -> dict[str, 
     return {**change, "spec": {"suspend": False}} if resume else change
 
 
-def held_back(job: Job, resource: str) -> HeldBack | None:
-    """A Job that we suspended, as what it will use; None: it is not ours to resume."""
+def held_back(job: Job, milli: int) -> HeldBack | None:
+    """A Job that we suspended, as what it will use, `milli` per pod; None: it is not ours to resume."""
     since = paused_at(job.annotations)
     if since is None or not job.suspended or job.finished or job.deleting or manager_of(job):
         return None
-    milli = job.requests.milli(resource) * job.pods
-    return HeldBack(job.key, uid_text(job.uid), since, milli, priority=_priority(job))
+    return HeldBack(job.key, uid_text(job.uid), since, milli * job.pods, priority=_priority(job))
 
 
 def _priority(job: Job) -> int:

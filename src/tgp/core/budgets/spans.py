@@ -11,6 +11,7 @@ import msgspec
 
 from tgp.api.field_error import Invalid
 from tgp.api.values import microusd
+from tgp.core.budgets.weights import Weights
 from tgp.core.model.node import Node
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
@@ -46,12 +47,12 @@ def believed(stamp: datetime, earliest: int, seen: int, otherwise: int) -> int:
     return seconds(stamp) if earliest <= seconds(stamp) <= seen else otherwise
 
 
-def counts(pod: Pod, resource: str) -> bool:
-    """Whether it ever used the resource, or may: it is placed on a node, and asks for it."""
-    return bool(pod.node) and pod.requests.milli(resource) > 0
+def counts(pod: Pod, weights: Weights) -> bool:
+    """Whether it ever used what is counted, or may: it is placed on a node, and asks for it."""
+    return bool(pod.node) and any(weights.asked(pod))
 
 
-def sight(pod: Pod, resource: str, seen: int, silent: int = 0, node: Node | None = None) -> Sighting:
+def sight(pod: Pod, weights: Weights, seen: int, silent: int = 0, node: Node | None = None) -> Sighting:
     """A state of the pod that arrived at `seen`, after the view had been silent for that many seconds.
 
     What it shows happened at most so long before as a report and the view may be late, and not before the pod existed.
@@ -59,7 +60,7 @@ def sight(pod: Pod, resource: str, seen: int, silent: int = 0, node: Node | None
     earliest = seen - max(STATUS_DELAY, silent)
     created = seconds(pod.created_at) if pod.created_at is not None else earliest
     earliest = max(earliest, created)
-    began, start, end = pod.started(resource), None, None
+    began, start, end = weights.started(pod), None, None
     if began is not None:
         start = believed(began, earliest, seen, earliest if silent > STATUS_DELAY else seen)
     if pod.finished:
@@ -71,22 +72,22 @@ def sight(pod: Pod, resource: str, seen: int, silent: int = 0, node: Node | None
     heard = silent_since(node) if end is None else None
     return Sighting(
         short_uid(pod),
-        min(pod.requests.milli(resource), MOST_MILLI),
+        min(weights.milli(pod, node), MOST_MILLI),
         start,
         end,
         heard,
-        hourly_share(pod, resource, node),
+        hourly_share(pod, weights, node),
     )
 
 
-def sight_in_list(pod: Pod, resource: str, now: int, node: Node | None = None) -> Sighting:
+def sight_in_list(pod: Pod, weights: Weights, now: int, node: Node | None = None) -> Sighting:
     """The same from a list alone: nothing was seen before, so its stamps hold from its creation until now."""
-    return sight(pod, resource, now, now, node)
+    return sight(pod, weights, now, now, node)
 
 
-def sight_gone(pod: Pod, resource: str, seen: int, sure_until: int | None = None) -> Sighting:
+def sight_gone(pod: Pod, weights: Weights, seen: int, sure_until: int | None = None) -> Sighting:
     """It no longer exists; `pod` is the last state that was seen. `sure_until` None: its removal itself was seen."""
-    last = sight(pod, resource, seen)
+    last = sight(pod, weights, seen)
     return last if last.end is not None else msgspec.structs.replace(last, end=seen, sure_until=sure_until)
 
 
@@ -97,14 +98,14 @@ def silent_since(node: Node | None) -> int | None:
     return seconds(node.ready_since) - SILENT_NODE
 
 
-def hourly_share(pod: Pod, resource: str, node: Node | None) -> int | None:
-    """Micro-dollars an hour, rounded up; None: the Node has no price, or nothing of the resource."""
+def hourly_share(pod: Pod, weights: Weights, node: Node | None) -> int | None:
+    """Micro-dollars an hour, rounded up; None: the Node has no price, or nothing of what the pod asks for."""
     written = node.annotations.get(PRICE) if node is not None else None
     if node is None or written is None:
         return None
-    whole = node.allocatable.milli(resource)
     try:
         price = microusd(written, PRICE)
     except Invalid:
         return None
-    return -(-price * min(pod.requests.milli(resource), whole) // whole) if whole > 0 else None
+    asked = [(pod.requests.of(resource), node.allocatable.of(resource)) for resource, _ in weights.asked(pod)]
+    return max((-(-price * min(part, whole) // whole) for part, whole in asked if whole > 0), default=None)

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from tgp.api.budget import GPUWorkloadBudgetSpec
-from tgp.api.values import go_duration, rfc3339
+from tgp.api.values import rfc3339
 from tgp.core.budgets.account import BudgetAccount
 from tgp.core.budgets.assess import (
     FORECAST,
@@ -17,11 +17,15 @@ from tgp.core.budgets.assess import (
     reached_at,
     usd_text,
 )
+from tgp.core.budgets.quota import window_words
 from tgp.core.model.conditions import ConditionUpdate
 
 READY, EXCEEDED, DEGRADED = "Ready", "QuotaExceeded", "Degraded"
+NOTHING_MATCHES = "NothingMatches"  # a reason of Ready
 OWNED = frozenset({READY, EXCEEDED, DEGRADED})
 
+IDLE = "No pod has matched for an hour. Compare spec.selector with the labels of pods that ask for"
+IDLE_AFTER = timedelta(hours=1)
 GATHERED = timedelta(seconds=1)  # spans that open or close within it are one write
 PACE = 5  # seconds between two writes for use alone
 REFRESHED = 300  # seconds after which use that moves is written anyway
@@ -40,6 +44,7 @@ class Told(msgspec.Struct, frozen=True):
     trouble: str = ""  # the reason of Degraded
     paused: int = 0  # pods
     gated: int = 0  # pods that wait behind its gate
+    idle: bool = False  # no pod matches
 
 
 class Trouble(msgspec.Struct, frozen=True):
@@ -113,10 +118,14 @@ def parts(spec: GPUWorkloadBudgetSpec, seen: Assessment, now: Told, account: str
     }
 
 
-def conditions(spec: GPUWorkloadBudgetSpec, seen: Assessment, trouble: Trouble | None) -> list[ConditionUpdate]:
+def conditions(
+    spec: GPUWorkloadBudgetSpec, seen: Assessment, trouble: Trouble | None, *, idle: bool = False
+) -> list[ConditionUpdate]:
     ready = ConditionUpdate(READY, True, "Reconciled", "Use is counted")
-    window = go_duration(timedelta(hours=spec.quota.window_hours))
-    use = f"{_short(hours_text(seen.used))} of {spec.quota.gpu_hours} GPU-hours were used in the last {window}"
+    if idle:
+        ready = ConditionUpdate(READY, True, NOTHING_MATCHES, f"{IDLE} {spec.gpu_resource_name}")
+    when = window_words(spec.quota, seen.now)
+    use = f"{_short(hours_text(seen.used))} of {hours_text(seen.quota)} GPU-hours were used {when}"
     if spec.quota.usd is not None:
         use += f", and ${usd_text(seen.usd)} of ${spec.quota.usd}"
     if seen.exceeded:
@@ -132,8 +141,8 @@ def conditions(spec: GPUWorkloadBudgetSpec, seen: Assessment, trouble: Trouble |
     return [ready, over, well]
 
 
-def alert_text(name: str, spec: GPUWorkloadBudgetSpec, seen: Assessment) -> str:
-    use = f"{_short(hours_text(seen.used))} of {spec.quota.gpu_hours} GPU-hours are used"
+def alert_text(name: str, seen: Assessment) -> str:
+    use = f"{_short(hours_text(seen.used))} of {hours_text(seen.quota)} GPU-hours are used"
     if name == FORECAST:
         return f"At this rate the quota is used up at {_time(seen.exhausted_at)}: {use}"
     return f"Use has reached {name} % of the quota: {use}"

@@ -10,8 +10,9 @@ from datetime import datetime
 
 from tgp.api.nodepool import DisruptionRule
 from tgp.api.values import duration
-from tgp.core.disruption.windows import UnknownTimeZone, WindowState, open_at
+from tgp.core.disruption.windows import WindowState, open_at
 from tgp.core.model.cron import NotASchedule, read_schedule
+from tgp.core.model.time_zone import UnknownTimeZone
 
 DEFAULT_RULES = (DisruptionRule(),)
 ALWAYS = WindowState(True, None)

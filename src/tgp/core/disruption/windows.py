@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from tgp.core.model.cron import CronSchedule
+from tgp.core.model.time_zone import time_zone
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo  # takes 1 MB: imported when the first schedule with a zone is read
@@ -22,10 +23,6 @@ MOST_DAYS = 3000  # between two ticks: a leap day recurs after eight years at th
 MOST_CHAINED = 100  # ticks whose windows touch, that are followed to find the end
 DAYS_KEPT = 128
 ONE_DAY = timedelta(days=1)
-
-
-class UnknownTimeZone(ValueError):
-    """No zone of this name in the zone data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +99,3 @@ def _change_between(before: datetime, after: datetime, zone: "ZoneInfo") -> date
         else:
             low = middle
     return before + timedelta(seconds=high)
-
-
-def time_zone(name: str) -> "ZoneInfo":
-    """By its IANA name. The data is the machine's own, or that of the `tzdata` wheel."""
-    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
-
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:  # OSError: a name that is a folder
-        raise UnknownTimeZone(name) from error

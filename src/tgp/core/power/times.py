@@ -9,9 +9,10 @@ from datetime import datetime, timedelta
 from tgp.api.field_error import Invalid
 from tgp.api.owned_machine import PowerMachine
 from tgp.api.values import duration
-from tgp.core.disruption.windows import UnknownTimeZone, WindowState, open_at
+from tgp.core.disruption.windows import WindowState, open_at
 from tgp.core.model.cron import NotASchedule, read_schedule
 from tgp.core.model.node import Node
+from tgp.core.model.time_zone import UnknownTimeZone
 from tgp.core.requests.node_metadata import off_since
 
 USUAL_ON, USUAL_OFF = timedelta(minutes=10), timedelta(minutes=1)  # the defaults of minOnTime and minOffTime

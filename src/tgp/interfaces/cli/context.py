@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from tgp.api.nodeclass import GPUNodeClass
     from tgp.api.request import GPURequest
+    from tgp.core.budgets.reset import ResetAsked
     from tgp.core.joining.talos.class_templates import ClassTemplate
     from tgp.core.model.cluster_inventory import ClusterInventory
     from tgp.core.model.hold import Hold
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from tgp.core.model.talos import TalosVersion
     from tgp.core.reports.path_check import CheckedMachine, ConnectivityReport
     from tgp.ports.cluster import Cluster
+    from tgp.services.budget_documents import BudgetBoard, BudgetEnquiry, BudgetLine, BudgetReport, Simulation
     from tgp.services.confirmed import Confirmed
     from tgp.services.market_documents import OfferAnswer, OfferQuestion, Prices
     from tgp.services.owned_machines import OwnedMachineState
@@ -119,6 +121,34 @@ class PlanActions(Protocol):
         ...
 
 
+class BudgetActions(Protocol):
+    """The GPUWorkloadBudgets of one cluster. A name without a namespace is in the kubeconfig's own."""
+
+    async def board(self, namespace: str = "") -> "BudgetBoard":
+        """Every budget that the user may read; only those in `namespace` if it is given. Raises ClusterError."""
+        ...
+
+    async def enquire(self, key: "ObjectKey") -> "BudgetEnquiry":
+        """All that is known about one budget. Raises NotFound, which names the nearest ones."""
+        ...
+
+    async def simulate(self, namespace: str, labels: Mapping[str, str], milli: int, lasts: int) -> "Simulation":
+        """Whether such a pod would fit into each budget that would count it."""
+        ...
+
+    async def top_up(self, key: "ObjectKey", gpu_hours: str, until: datetime, reason: str) -> "BudgetLine":
+        """Grant hours on top of the quota. Raises Conflict if the budget was changed meanwhile."""
+        ...
+
+    async def reset(self, key: "ObjectKey") -> "ResetAsked":
+        """Ask the operator to start the account afresh."""
+        ...
+
+    async def report(self, month: str) -> "BudgetReport":
+        """What each budget used on each day of the month; an empty month is this one."""
+        ...
+
+
 class ClusterActions(Protocol):
     """One cluster, its objects, and the providers that it rents from."""
 
@@ -209,6 +239,8 @@ class CliServices(Protocol):
     def requests(self, kubeconfig: str, context: str) -> AbstractAsyncContextManager[RequestActions]: ...
 
     def plans(self, kubeconfig: str, context: str) -> AbstractAsyncContextManager[PlanActions]: ...
+
+    def budgets(self, kubeconfig: str, context: str) -> AbstractAsyncContextManager[BudgetActions]: ...
 
     def talos(self, kubeconfig: str, context: str, namespace: str) -> AbstractAsyncContextManager[TalosActions]:
         """`namespace`: the operator's; empty: the usual one."""

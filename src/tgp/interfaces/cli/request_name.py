@@ -10,9 +10,12 @@ NODES = frozenset({"node", "nodes", "no"})
 POOLS = frozenset(
     {"pool", "pools", "gpunodepool", "gpunodepools", "gpunodepool.tgp.io", "gpunodepools.tgp.io", "gnp", "nodepool"}
 )
-KINDS = {"request": OURS, "pod": PODS, "node": NODES, "pool": POOLS}
+BUDGETS = frozenset(
+    {"budget", "budgets", "gpuworkloadbudget", "gpuworkloadbudgets", "gpuworkloadbudgets.tgp.io", "gwb", "gwbs"}
+)
+KINDS = {"request": OURS, "pod": PODS, "node": NODES, "pool": POOLS, "budget": BUDGETS}
 # Words that mean another kind, so that they are not taken for a namespace of that name.
-OTHERS = frozenset({"class", "gnc", "gwb", "budget"})
+OTHERS = frozenset({"class", "gnc"})
 MOST_PARTS = 3
 
 

@@ -1,4 +1,4 @@
-"""`tgp why`: what a request, a pod, a Node or a pool waits for, since when, and what would help. It only reads."""
+"""`tgp why`: what a request, a pod, a Node, a pool or a budget waits for, and what would help. It only reads."""
 
 from typing import Any
 
@@ -23,10 +23,11 @@ from tgp.ports.cluster import ClusterError
 @click.option("--context", default="", metavar="NAME", help="Default: the kubeconfig's current one.")
 @click.pass_obj
 def why(services: CliServices, *, name: str, namespace: str, how: str, kubeconfig: str, context: str) -> None:
-    """Explain the state of a request, a pod, a Node or a pool.
+    """Explain the state of a request, a pod, a Node, a pool or a budget.
 
-    KIND/NAME is request/NAME, pod/NAME, node/NAME or pool/NAME; NAME alone is a request, and NAMESPACE/NAME works for
-    all but Nodes. It says what the object waits for, since when, until when, and what would help.
+    KIND/NAME is request/NAME, pod/NAME, node/NAME, pool/NAME or budget/NAME; NAME alone is a request, and
+    NAMESPACE/NAME works for all but Nodes. It says what the object waits for, since when, until when, and what would
+    help.
     """
     kind, key = read_subject(name, namespace)
     width = terminal_width()
@@ -49,6 +50,12 @@ async def _ask(
         async with services.requests(*where) as requests:
             asked = await requests.enquire(key)
         return why_view.render(asked, width), why_view.as_document(asked)
+    if kind == "budget":
+        from tgp.interfaces.cli import budgets_view
+
+        async with services.budgets(*where) as budgets:
+            budget = await budgets.enquire(key)
+        return budgets_view.render_budget(budget, width), budgets_view.budget_document(budget)
     from tgp.interfaces.cli import why_plan_view  # loads the planner: not needed for a request
 
     async with services.plans(*where) as plans:

@@ -124,7 +124,7 @@ class BudgetWatch:
 
     def _spans(self, budget: TrueBudget, at: float) -> Iterator[tuple[TruePod, int, float, float]]:
         """Pod, amount, and its part of the window."""
-        window = budget.spec["quota"]["windowHours"] * 3600
+        window = _window(budget.spec["quota"], at)
         resource = budget.spec.get("gpuResourceName", "nvidia.com/gpu")
         for uid, since in budget.matched.items():
             pod = self._pods[uid]
@@ -155,7 +155,7 @@ class BudgetWatch:
             if begin <= at - self._late:
                 least += max(0.0, amount * (lasts - (self._late if edited else 0.0)) - slack)
             most += amount * lasts + slack + (amount * self._late if recent else 0)
-        bucket = budget.spec["quota"]["windowHours"] * 5
+        bucket = budget.spec["quota"].get("windowHours", 0) * 5
         edge = sum(amount for _, amount, begin, end in self._spans(budget, at - bucket) if end > begin) * bucket
         if used < least - 4:
             self._blame(f"I10: {key} says {used} at {status['asOf']}, below the {least} that were used")
@@ -197,6 +197,14 @@ class BudgetWatch:
     def _blame(self, text: str) -> None:
         """Raised at the next look at the world: the API server that is being watched must not fail."""
         self._accusations.append(text)
+
+
+def _window(quota: Json, at: float) -> float:
+    """Seconds that a budget looks back. Of the calendars a history has days in UTC."""
+    if "calendar" in quota:
+        assert (quota["calendar"], quota.get("timeZone", "UTC")) == ("Day", "UTC"), "the truth knows no other"
+        return at % 86_400
+    return float(quota["windowHours"] * 3600)
 
 
 def _amount(status: Json, name: str) -> int:

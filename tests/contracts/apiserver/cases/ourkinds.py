@@ -136,13 +136,52 @@ async def a_budget_of_an_early_manifest_applies_in_both_groups(api: Api) -> None
 
 @case(Area.OURS)
 async def a_malformed_budget_is_refused(api: Api) -> None:
-    assert (await api.create(GPU_WORKLOAD_BUDGET, _named("x", {**BUDGET_SPEC, "selector": {}}))).status == 422
-    none: Json = {**BUDGET_SPEC, "quota": {"gpuHours": "0", "windowHours": 24}}
-    assert (await api.create(GPU_WORKLOAD_BUDGET, _named("x", none))).status == 422
-    short: Json = {**BUDGET_SPEC, "quota": {"gpuHours": "1", "windowHours": 0}}
-    assert (await api.create(GPU_WORKLOAD_BUDGET, _named("x", short))).status == 422
-    odd: Json = {**BUDGET_SPEC, "enforcement": {"action": "Shout"}}
-    assert (await api.create(GPU_WORKLOAD_BUDGET, _named("x", odd))).status == 422
+    """Each with the name of the field."""
+    until = {"until": "2026-11-20T18:00:00Z"}
+    rows: tuple[tuple[Json, str], ...] = (
+        ({"selector": {}}, "spec.selector"),
+        ({"selector": {"matchLabels": {"team": "-a-"}}}, "spec.selector.matchLabels[team]"),
+        (
+            {"selector": {"matchExpressions": [{"key": "a", "operator": "Near"}]}},
+            "spec.selector.matchExpressions[0].operator",
+        ),
+        ({"quota": {"gpuHours": "0", "windowHours": 24}}, "spec.quota.gpuHours"),
+        ({"quota": {"gpuHours": -1, "windowHours": 24}}, "spec.quota.gpuHours"),
+        ({"quota": {"gpuHours": "many", "windowHours": 24}}, "spec.quota.gpuHours"),
+        ({"quota": {"gpuHours": 1, "windowHours": 0}}, "spec.quota.windowHours"),
+        ({"quota": {"gpuHours": 1, "windowHours": -1}}, "spec.quota.windowHours"),
+        ({"quota": {"gpuHours": 1, "windowHours": 8785}}, "spec.quota.windowHours"),
+        ({"quota": {"gpuHours": 1}}, "spec.quota.windowHours"),
+        ({"quota": {"gpuHours": 1, "windowHours": 24, "calendar": "Day"}}, "spec.quota.windowHours"),
+        ({"quota": {"gpuHours": 1, "calendar": "Year"}}, "spec.quota.calendar"),
+        ({"quota": {"gpuHours": 1, "windowHours": 24, "timeZone": "UTC"}}, "spec.quota.timeZone"),
+        (
+            {"quota": {"gpuHours": 1, "windowHours": 24, "extra": [{"gpuHours": 1, "until": "friday"}]}},
+            "spec.quota.extra[0].until",
+        ),
+        (
+            {"quota": {"gpuHours": 1, "windowHours": 24, "extra": [{"gpuHours": "0", **until}]}},
+            "spec.quota.extra[0].gpuHours",
+        ),
+        ({"weights": [{"gpuType": "H100", "weight": 0}]}, "spec.weights[0].weight"),
+        ({"weights": [{"gpuType": "H100", "weight": "-2"}]}, "spec.weights[0].weight"),
+        ({"weights": [{"gpuType": "H100", "resource": "a.b/c", "weight": 2}]}, "spec.weights[0].resource"),
+        ({"enforcement": {"action": "Shout"}}, "spec.enforcement.action"),
+        ({"enforcement": {"action": "Evict", "admission": "Maybe"}}, "spec.enforcement.admission"),
+        ({"alerts": [80, "soon"]}, "spec.alerts[1]"),
+        ({"alerts": [0]}, "spec.alerts[0]"),
+    )
+    for change, field in rows:
+        await _refused(api, GPU_WORKLOAD_BUDGET, {**BUDGET_SPEC, **change}, field)
+
+
+@case(Area.OURS)
+async def a_budget_keeps_its_resource(api: Api) -> None:
+    await api.create(GPU_WORKLOAD_BUDGET, _named("kept", BUDGET_SPEC))
+    change = {"spec": {"gpuResourceName": "cpu"}}
+    answer = await api.patch(GPU_WORKLOAD_BUDGET, "kept", change)
+    assert answer.status == 422, answer.body
+    assert {cause["field"] for cause in answer.causes} == {"spec.gpuResourceName"}
 
 
 @case(Area.OURS)

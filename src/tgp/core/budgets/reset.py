@@ -1,0 +1,28 @@
+"""A fresh start that a person asked for: an annotation of the budget, acted on once."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+import msgspec
+
+from tgp.api.values import rfc3339
+
+RESET = "tgp.io/reset"  # "<time> <who>"
+
+
+class ResetAsked(msgspec.Struct, frozen=True):
+    at: datetime
+    who: str
+
+    def __str__(self) -> str:
+        return f"{rfc3339(self.at)} {self.who}"
+
+
+def reset_asked(annotations: Mapping[str, str], done: datetime | None) -> ResetAsked | None:
+    """None: nothing is asked that was not done. `done`: what the status says."""
+    written, _, who = annotations.get(RESET, "").partition(" ")
+    try:
+        at = datetime.fromisoformat(written).astimezone(UTC)
+    except ValueError:
+        return None
+    return ResetAsked(at, who.strip() or "an unknown user") if done is None or at > done else None

@@ -1,0 +1,398 @@
+"""What `tgp budgets` and `tgp why budget/x` print."""
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.console import Group
+from rich.text import Text
+
+from tgp.api.values import rfc3339
+from tgp.core.budgets.assess import gpus_text, hours_text, usd_text
+from tgp.core.budgets.days import BudgetDay
+from tgp.core.budgets.quota import window_words
+from tgp.core.budgets.spans import seconds
+from tgp.interfaces.cli.next_step import next_lines
+from tgp.interfaces.cli.output import Cell, TableColumn, document, table, wrapped
+from tgp.interfaces.cli.plan_view import labelled, labelled_line
+from tgp.interfaces.cli.watch_view import moment
+from tgp.interfaces.terminal.budget_bar import bar, share_of, style_of
+from tgp.interfaces.terminal.snapshot import plain
+from tgp.services.budget_documents import (
+    BudgetBoard,
+    BudgetEnquiry,
+    BudgetLine,
+    BudgetReport,
+    NextAct,
+    PodUse,
+    SimulatedFit,
+    Simulation,
+)
+
+LONGEST_NAME = 60
+PODS_SHOWN = 10
+EVENTS_SHOWN = 3
+NONE = "No budget exists. An example is in docs/budgets.md."
+
+
+def hours(amount: int) -> str:
+    """Two places are enough for people."""
+    whole, _, rest = hours_text(amount).partition(".")
+    return f"{whole}.{rest[:2]}" if rest[:2].strip("0") else whole
+
+
+def _at(when: int | None, now: datetime) -> str:
+    return "" if when is None else moment(datetime.fromtimestamp(when, UTC), now)
+
+
+def _time(when: int | None) -> str | None:
+    return None if when is None else rfc3339(datetime.fromtimestamp(when, UTC))
+
+
+# -- all of them -------------------------------------------------------------------------------------------------------
+
+
+def render(board: BudgetBoard, width: int) -> Group:
+    if not board.lines:
+        return Group(*wrapped(NONE, width, style="bold"))
+    lines, now = board.lines, board.now
+    rows = table(
+        (
+            TableColumn("NAMESPACE", tuple((plain(line.key.namespace), "") for line in lines), longest=LONGEST_NAME),
+            TableColumn("NAME", tuple((plain(line.key.name), "") for line in lines), longest=LONGEST_NAME),
+            TableColumn("USE", tuple(_bar(line) for line in lines)),
+            TableColumn("USED", tuple(_amount(line, "used") for line in lines), right=True),
+            TableColumn("LEFT", tuple(_amount(line, "left") for line in lines), right=True),
+            TableColumn("GPUS", tuple(_gpus(line) for line in lines), right=True),
+            TableColumn("USED UP AT", tuple((_exhausted(line, now), _style(line)) for line in lines)),
+            TableColumn("HOURS BACK AT", tuple((_back(line, now), "") for line in lines)),
+            TableColumn("ACTION", tuple((line.budget.spec.enforcement.action, "") for line in lines)),
+            TableColumn("ADMISSION", tuple((line.budget.spec.enforcement.admission, "") for line in lines)),
+        ),
+        width,
+    )
+    odd = [line for line in lines if line.not_ready or line.trouble]
+    for line in odd:
+        rows += wrapped(f"{line.key}: {line.not_ready or line.trouble}", width, style="yellow")
+    worst = max(lines, key=lambda line: share_of(line.seen.used, line.limits.used) if line.seen is not None else -1.0)
+    return Group(*rows, *next_lines(f"tgp why budget/{worst.key}"))
+
+
+def _style(line: BudgetLine) -> str:
+    return "" if line.seen is None else style_of(share_of(line.seen.used, line.limits.used))
+
+
+def _bar(line: BudgetLine) -> Cell:
+    if line.seen is None:
+        return "not counted", "dim"
+    share = share_of(line.seen.used, line.limits.used)
+    return f"{bar(share)} {share * 100:3.0f} %", style_of(share)
+
+
+def _amount(line: BudgetLine, field: str) -> Cell:
+    if line.seen is None:
+        return "", ""
+    return hours(line.seen.used if field == "used" else line.seen.left), ""
+
+
+def _gpus(line: BudgetLine) -> Cell:
+    return ("", "") if line.seen is None else (gpus_text(line.seen.milli), "")
+
+
+def _exhausted(line: BudgetLine, now: datetime) -> str:
+    if line.seen is None:
+        return ""
+    return "now" if line.seen.exceeded else _at(line.seen.exhausted_at, now)
+
+
+def _back(line: BudgetLine, now: datetime) -> str:
+    return _at(line.seen.next_change_at, now) if line.seen is not None and line.seen.exceeded else ""
+
+
+def as_document(board: BudgetBoard) -> dict[str, Any]:
+    return document("BudgetList", at=rfc3339(board.now), items=[_item(line) for line in board.lines])
+
+
+def line_document(line: BudgetLine) -> dict[str, Any]:
+    return document("Budget", **_item(line))
+
+
+def _item(line: BudgetLine) -> dict[str, Any]:
+    seen, spec = line.seen, line.budget.spec
+    return {
+        "namespace": line.key.namespace,
+        "name": line.key.name,
+        "quotaGpuHours": float(hours_text(line.limits.used)),
+        "usedGpuHours": None if seen is None else float(hours_text(seen.used)),
+        "leftGpuHours": None if seen is None else float(hours_text(seen.left)),
+        "uncertainGpuHours": None if seen is None else float(hours_text(seen.unsure)),
+        "usedUsd": None if seen is None else float(usd_text(seen.usd)),
+        "gpus": None if seen is None else float(gpus_text(seen.milli)),
+        "exceeded": None if seen is None else seen.exceeded,
+        "exhaustedAt": None if seen is None else _time(seen.exhausted_at),
+        "hoursBackAt": None if seen is None or not seen.exceeded else _time(seen.next_change_at),
+        "action": spec.enforcement.action,
+        "admission": spec.enforcement.admission,
+        "extra": [
+            {"gpuHours": float(str(each.gpu_hours)), "until": rfc3339(each.until), "reason": each.reason}
+            for each in spec.quota.extra
+        ],
+        "problem": line.not_ready or line.trouble,
+    }
+
+
+# -- one of them -------------------------------------------------------------------------------------------------------
+
+
+def render_budget(asked: BudgetEnquiry, width: int) -> Group:
+    line = asked.line
+    state = "not counted" if line.seen is None else "over the quota" if line.seen.exceeded else "within the quota"
+    heading = Text.assemble((f"budget {line.key}", "bold"), ": ", (state, _style(line) or "dim"), no_wrap=True)
+    lines = [heading, Text()]
+    for label, words in budget_rows(asked):
+        lines += labelled_line(label, words, width)
+    return Group(*lines, Text(), *next_lines(_next(asked)))
+
+
+def _next(asked: BudgetEnquiry) -> str:
+    seen, key = asked.line.seen, asked.line.key
+    if seen is not None and seen.exceeded:
+        return f"tgp budgets top-up {key} --gpu-hours 10 --until friday"
+    return "tgp budgets"
+
+
+def budget_rows(asked: BudgetEnquiry) -> Iterator[tuple[str, str]]:
+    line, now = asked.line, asked.now
+    if line.not_ready:
+        yield "not counted", line.not_ready
+    if line.seen is not None:
+        yield from _use_rows(asked, line)
+    granted = [each for each in line.budget.spec.quota.extra if each.until > now]
+    yield from labelled(
+        "on top",
+        (
+            f"{each.gpu_hours} GPU-hours until {moment(each.until, now)}{f': {each.reason}' if each.reason else ''}"
+            for each in granted
+        ),
+    )
+    yield from labelled("running", (_pod_words(pod) for pod in asked.running[:PODS_SHOWN]))
+    if (more := len(asked.running) - PODS_SHOWN) > 0:
+        yield "", f"and {more} more: -o json has all"
+    if asked.unknown:
+        yield "", f"and {asked.unknown} that you may not see, or that are gone since"
+    yield from labelled("ended", (f"{row.pod}: {float(str(row.gpu_hours)):.2f} GPU-hours" for row in asked.ended))
+    if asked.act is not None:
+        yield from labelled("next", _act_words(asked, asked.act))
+    if line.trouble:
+        yield "trouble", line.trouble
+    yield from labelled("events", (f"{each.reason}: {each.message}" for each in asked.events[-EVENTS_SHOWN:]))
+
+
+def _use_rows(asked: BudgetEnquiry, line: BudgetLine) -> Iterator[tuple[str, str]]:
+    seen, now = line.seen, asked.now
+    assert seen is not None, "checked by the caller"
+    share = share_of(seen.used, line.limits.used)
+    when = window_words(line.budget.spec.quota, seconds(now))
+    yield "used", f"{bar(share)} {share * 100:.0f} %: {hours(seen.used)} of {hours(line.limits.used)} GPU-hours {when}"
+    if line.budget.spec.quota.usd is not None:
+        yield (
+            "",
+            f"${usd_text(seen.usd)} of ${line.budget.spec.quota.usd}; {hours(seen.unpriced)} GPU-hours have no price",
+        )
+    if seen.unsure:
+        silent = [pod.name for pod in asked.running if pod.unsure]
+        why = f"the Nodes of {', '.join(silent)} are silent" if silent else "nothing watched for a while"
+        yield "unsure", f"{hours(seen.unsure)} of them, because {why}"
+    if seen.milli:
+        yield "burns", f"{gpus_text(seen.milli)} GPU-hours every hour"
+    if seen.exceeded:
+        back = f"at {_at(seen.next_change_at, now)}" if seen.next_change_at is not None else "not while these pods run"
+        yield "hours back", back
+    elif seen.exhausted_at is not None:
+        yield "used up", f"at {_at(seen.exhausted_at, now)}, if everything runs on"
+
+
+def _pod_words(pod: PodUse) -> str:
+    if not pod.started:
+        return f"{pod.name}: {_gpu_words(gpus_text(pod.milli))}, not started yet"
+    unsure = ", its Node is silent" if pod.unsure else ""
+    return f"{pod.name}: {hours(pod.used)} GPU-hours, {_gpu_words(gpus_text(pod.milli))}{unsure}"
+
+
+def _gpu_words(count: str) -> str:
+    return f"{count} GPU" if count == "1" else f"{count} GPUs"
+
+
+def _act_words(asked: BudgetEnquiry, act: NextAct) -> Iterator[str]:
+    when = _at(act.at, asked.now)
+    if act.action == "AlertOnly":
+        yield f"at {when} an Event says that the quota is used up; no pod is stopped"
+    elif not act.pods:
+        yield f"at {when} the action {act.action} begins; use is back at the quota without stopping a pod"
+    else:
+        verb = "paused" if act.action == "Pause" else "evicted"
+        names = [pod.key.name for pod in act.pods[:PODS_SHOWN]]
+        more = f" and {len(act.pods) - PODS_SHOWN} more" if len(act.pods) > PODS_SHOWN else ""
+        yield f"at {when} these pods are {verb}, in this order: {', '.join(names)}{more}"
+
+
+def budget_document(asked: BudgetEnquiry) -> dict[str, Any]:
+    act = asked.act
+    return document(
+        "BudgetEnquiry",
+        at=rfc3339(asked.now),
+        **_item(asked.line),
+        running=[
+            {
+                "pod": pod.name,
+                "gpus": float(gpus_text(pod.milli)),
+                "usedGpuHours": float(hours_text(pod.used)),
+                "started": pod.started,
+                "uncertain": pod.unsure,
+            }
+            for pod in asked.running
+        ],
+        notShown=asked.unknown,
+        ended=[{"pod": row.pod, "usedGpuHours": float(str(row.gpu_hours))} for row in asked.ended],
+        next=None
+        if act is None
+        else {"at": _time(act.at), "action": act.action, "pods": [str(pod.key) for pod in act.pods]},
+    )
+
+
+# -- would it fit ------------------------------------------------------------------------------------------------------
+
+
+def fits_now(answer: Simulation) -> bool:
+    return all(each.fit is None or each.fit.at == _asked_at(each) for each in answer.fits)
+
+
+def _asked_at(each: SimulatedFit) -> int | None:
+    return each.line.seen.now if each.line.seen is not None else None
+
+
+def render_simulation(answer: Simulation, gpus: str, length: str, width: int) -> Group:
+    named = ",".join(f"{key}={value}" for key, value in answer.labels.items())
+    lasts = "1 hour" if length == "1" else f"{length} hours"
+    what = f"{_gpu_words(gpus)} for {lasts} in namespace {answer.namespace}{f' with {named}' if named else ''}"
+    lines = wrapped(f"{what}: {_verdict(answer)}", width, style="bold")
+    for each in answer.fits:
+        lines += wrapped(f"{each.line.key}: {_fit_words(each, answer.now)}", width, first="  ", rest="    ")
+    return Group(*lines, *next_lines(f"tgp why budget/{answer.fits[0].line.key}" if answer.fits else "tgp budgets"))
+
+
+def _verdict(answer: Simulation) -> str:
+    if not answer.fits:
+        return "no budget would count it."
+    if fits_now(answer):
+        return "fits now."
+    starts = [each.fit.at for each in answer.fits if each.fit is not None]
+    known = [start for start in starts if start is not None]
+    return "never fits." if len(known) < len(starts) else f"fits from {_at(max(known), answer.now)} on."
+
+
+def _fit_words(each: SimulatedFit, now: datetime) -> str:
+    found = each.fit
+    if found is None:
+        return each.line.not_ready or "nothing was counted yet: it fits"
+    need = f"{hours(found.needs)} GPU-hours of a quota of {hours(each.line.limits.used)}"
+    if found.too_large:
+        return f"never: it needs {need}"
+    if found.at is None:
+        return f"not within a window while everything that runs now runs on: it needs {need}"
+    if found.at == _asked_at(each):
+        return f"fits now: it needs {need}"
+    return f"fits from {_at(found.at, now)} on: it needs {need}"
+
+
+def simulation_document(answer: Simulation) -> dict[str, Any]:
+    return document(
+        "BudgetSimulation",
+        at=rfc3339(answer.now),
+        namespace=answer.namespace,
+        labels=answer.labels,
+        fitsNow=fits_now(answer),
+        items=[
+            {
+                "budget": str(each.line.key),
+                "needsGpuHours": None if each.fit is None else float(hours_text(each.fit.needs)),
+                "from": None if each.fit is None else _time(each.fit.at),
+                "never": each.fit is not None and each.fit.at is None,
+            }
+            for each in answer.fits
+        ],
+    )
+
+
+# -- by the month ------------------------------------------------------------------------------------------------------
+
+
+def render_report(answer: BudgetReport, width: int) -> Group:
+    if not answer.days:
+        return Group(*wrapped(f"No budget used anything in {answer.month}.", width, style="bold"))
+    totals = _totals(answer.days)
+    rows = table(
+        (
+            TableColumn("NAMESPACE", tuple((plain(row.namespace), "") for row, _ in totals), longest=LONGEST_NAME),
+            TableColumn("NAME", tuple((plain(row.name), "") for row, _ in totals), longest=LONGEST_NAME),
+            TableColumn("DAYS", tuple((str(days), "") for _, days in totals), right=True),
+            TableColumn("GPU-HOURS", tuple((hours(row.used), "") for row, _ in totals), right=True),
+            TableColumn("UNSURE", tuple((hours(row.unsure), "") for row, _ in totals), right=True),
+            TableColumn("DOLLARS", tuple((usd_text(row.usd), "") for row, _ in totals), right=True),
+        ),
+        width,
+    )
+    return Group(*rows, *next_lines(f"tgp budgets report --month {answer.month} -o csv"))
+
+
+def _totals(days: Sequence[BudgetDay]) -> list[tuple[BudgetDay, int]]:
+    """Of each budget the sum, and of how many days."""
+    found: dict[tuple[str, str], list[BudgetDay]] = {}
+    for row in days:
+        found.setdefault((row.namespace, row.name), []).append(row)
+    return [
+        (
+            BudgetDay(
+                namespace=namespace,
+                name=name,
+                day="",
+                used=sum(row.used for row in rows),
+                unsure=sum(row.unsure for row in rows),
+                unpriced=sum(row.unpriced for row in rows),
+                usd=sum(row.usd for row in rows),
+            ),
+            len(rows),
+        )
+        for (namespace, name), rows in found.items()
+    ]
+
+
+def report_csv(answer: BudgetReport) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(("day", "namespace", "budget", "gpu_hours", "unsure_gpu_hours", "unpriced_gpu_hours", "usd"))
+    for row in answer.days:
+        amounts = (hours_text(row.used), hours_text(row.unsure), hours_text(row.unpriced), usd_text(row.usd))
+        writer.writerow((row.day, row.namespace, row.name, *amounts))
+    return out.getvalue()
+
+
+def report_document(answer: BudgetReport) -> dict[str, Any]:
+    return document(
+        "BudgetReport",
+        month=answer.month,
+        items=[
+            {
+                "day": row.day,
+                "namespace": row.namespace,
+                "name": row.name,
+                "usedGpuHours": float(hours_text(row.used)),
+                "uncertainGpuHours": float(hours_text(row.unsure)),
+                "unpricedGpuHours": float(hours_text(row.unpriced)),
+                "usd": float(usd_text(row.usd)),
+            }
+            for row in answer.days
+        ],
+    )

@@ -1,0 +1,193 @@
+"""`tgp budgets` and `tgp why budget/x`, beside an operator that counts."""
+
+import csv
+import io
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+import pytest
+
+from tests.cli.money_world import WorldServices
+from tests.sim.an_operator import NAMESPACE_NAME
+from tests.sim.test_budgets import a_budget, a_team_pod, begin, condition, reasons
+from tgp.adapters.kube.connect import Connection
+from tgp.api.resource import CONFIG_MAP, GPU_WORKLOAD_BUDGET, POD
+from tgp.interfaces.cli.budgets import until
+from tgp.services.budgets import BudgetService
+from tgp.sim.entropy import SeededEntropy
+from tgp.sim.world import KUBERNETES, World
+
+
+class BudgetWorld(WorldServices):
+    @asynccontextmanager
+    async def budgets(self, _kubeconfig: str, _context: str) -> AsyncIterator[BudgetService]:
+        http = self.world.visitor(KUBERNETES)
+        entropy = SeededEntropy(self.world.seed, "person")
+        yield BudgetService(Connection(http, self.world.clock, entropy, "https://x", "c", NAMESPACE_NAME))
+
+    def said(self, *words: str, code: int = 0) -> str:
+        result = self.tgp(*words)
+        assert result.exit_code == code, result.output
+        return result.output
+
+    def told(self, *words: str, code: int = 0) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.said(*words, "-o", "json", code=code))
+        return found
+
+
+@pytest.fixture
+def cluster() -> Iterator[BudgetWorld]:
+    with World("budget commands") as world:
+        begin(world)
+        yield BudgetWorld(world)
+
+
+def test_without_a_budget_it_says_so(cluster):
+    assert "No budget exists" in cluster.said("budgets")
+
+
+def test_every_budget_is_a_line_with_a_bar_and_the_worst_is_next(cluster):
+    a_budget(cluster.world, hours=1)
+    a_budget(cluster.world, "roomy", action="Evict")
+    a_team_pod(cluster.world, "one")
+    cluster.world.run(minutes=31)
+
+    shown = cluster.said("budgets")
+    lines = shown.splitlines()
+    assert lines[0].split()[:4] == ["NAMESPACE", "NAME", "USE", "USED"]
+    assert any("roomy" in line and "□" * 12 in line and "Evict" in line for line in lines)
+    assert any("team-a" in line and "■■■■■■□□□□□□" in line for line in lines), shown
+    assert "next: tgp why budget/default/team-a" in shown
+    told = {item["name"]: item for item in cluster.told("budgets")["items"]}
+    assert told["team-a"]["usedGpuHours"] == pytest.approx(0.5, abs=0.02)
+    assert told["team-a"]["exhaustedAt"] is not None
+    assert cluster.told("budgets", "-n", "others")["items"] == []
+
+
+def test_why_names_the_pods_that_run_those_that_are_gone_and_what_happens_next(cluster):
+    world = cluster.world
+    a_budget(world, hours=1, action="Evict", gracePeriodSeconds=60)
+    a_team_pod(world, "short", run_for="5m")
+    world.run(minutes=7)
+    world.api.local_api.delete(POD, "default", "short")
+    a_team_pod(world, "first")
+    world.run(minutes=10)
+    a_team_pod(world, "second")
+    world.run(minutes=5)
+
+    told = cluster.told("why", "budget/team-a")
+    assert [row["pod"] for row in told["running"]] == ["first", "second"]
+    assert [row["pod"] for row in told["ended"]] == ["short"]
+    assert told["next"]["action"] == "Evict"
+    assert told["next"]["pods"][0] == "default/first", "most used first"
+    shown = cluster.said("why", "budget/team-a")
+    for words in ("within the quota", "first: 0.2", "short: 0.0", "GPU-hours every hour", "are evicted, in this order"):
+        assert words in shown
+    assert "did you mean default/team-a" in cluster.said("why", "budget/others/team-a", code=1)
+
+
+def test_simulate_says_now_from_when_or_never(cluster):
+    world = cluster.world
+    a_budget(world, hours=2)
+    a_team_pod(world, "one", run_for="90m")
+    world.run(minutes=100)
+
+    assert "fits now" in cluster.said("budgets", "simulate", "--gpus", "1", "--hours", "0.4", "-l", "team=a")
+    later = cluster.said("budgets", "simulate", "--gpus", "2", "--hours", "0.5", "-l", "team=a", code=1)
+    assert "fits from" in later
+    never = cluster.told("budgets", "simulate", "--gpus", "4", "--hours", "1", "-l", "team=a", code=1)
+    assert never["items"][0]["never"]
+    assert "no budget would count it" in cluster.said("budgets", "simulate", "-l", "team=b")
+
+
+def test_what_simulate_promises_is_kept(cluster):
+    world = cluster.world
+    a_budget(world, hours="0.5", window=1)
+    a_team_pod(world, "one", run_for="20m")
+    world.run(minutes=25)
+    told = cluster.told("budgets", "simulate", "--gpus", "1", "--hours", "0.4", "-l", "team=a", code=1)
+    at = datetime.fromisoformat(told["items"][0]["from"])
+    world.run(seconds=(at - world.clock.now()).total_seconds())
+    a_team_pod(world, "two", run_for="24m")
+    for _ in range(26):
+        world.run(minutes=1)
+        assert condition(world, "QuotaExceeded") == ("False", "WithinBudget")
+
+
+def test_hours_on_top_are_granted_with_their_reason(cluster):
+    world = cluster.world
+    a_budget(world, hours="0.1")
+    a_team_pod(world, "one")
+    world.run(minutes=10)
+    assert "top-up default/team-a" in cluster.said("why", "budget/team-a")
+
+    said = cluster.said("budgets", "top-up", "team-a", "--gpu-hours", "20", "--until", "3d", "--reason", "a deadline")
+    assert "its quota is 20.1 GPU-hours until then" in said
+    world.run(seconds=5)
+    assert condition(world, "QuotaExceeded") == ("False", "WithinBudget")
+    assert "a deadline" in cluster.said("why", "budget/team-a")
+    cluster.said("budgets", "top-up", "default/team-a", "--gpu-hours", "5", "--until", "friday")
+    found = world.api.local_api.get(GPU_WORKLOAD_BUDGET, "default", "team-a")
+    assert [row["gpuHours"] for row in found["spec"]["quota"]["extra"]] == ["20", "5"]
+    assert "is over" in cluster.said("budgets", "top-up", "team-a", "--gpu-hours", "5", "--until", "2001-01-01", code=2)
+    cluster.said("budgets", "top-up", "team-a", "--gpu-hours", "none", "--until", "friday", code=2)
+
+
+def test_reset_asks_first_and_names_who_did_it(cluster):
+    world = cluster.world
+    a_budget(world, hours="0.1")
+    a_team_pod(world, "one", run_for="9m")
+    world.run(minutes=12)
+    assert "Nothing was reset" in cluster.said("budgets", "reset", "team-a", code=2)
+    assert condition(world, "QuotaExceeded") == ("True", "QuotaReached")
+    assert "0.15 GPU-hours count no longer" in cluster.said("budgets", "reset", "team-a", "--yes")
+    world.run(seconds=5)
+    assert condition(world, "QuotaExceeded") == ("False", "WithinBudget")
+    assert "AccountReset" in reasons(world)
+
+
+def test_a_month_is_reported_by_the_day_from_pages_that_are_written_once(cluster):
+    world = cluster.world
+    a_budget(world)
+    a_team_pod(world, "one")
+    world.run(hours=26)
+    pages = [row for row in world.api.local_api.objects(CONFIG_MAP) if "budget-days" in row["metadata"]["name"]]
+    assert len(pages) == 1
+    day = pages[0]["metadata"]["name"].removeprefix("tgp-budget-days-")
+    world.processes["operator-0"].crash(restart_after=5)
+    world.run(minutes=10)
+
+    rows = list(csv.DictReader(io.StringIO(cluster.said("budgets", "report", "--month", day[:7], "-o", "csv"))))
+    assert [row["budget"] for row in rows] == ["team-a"] * len(rows)
+    assert rows[0]["day"] == day
+    total = sum(float(row["gpu_hours"]) for row in rows)
+    assert total == pytest.approx(26.1, abs=0.1)
+    assert "team-a" in cluster.said("budgets", "report")
+    assert "No budget used anything" in cluster.said("budgets", "report", "--month", "2001-01")
+    cluster.said("budgets", "report", "--month", "soon", code=2)
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("friday", "2026-11-21T00:00:00"),
+        ("Tuesday", "2026-11-18T00:00:00"),
+        ("2026-11-30", "2026-12-01T00:00:00"),
+        ("2026-11-20T18:00:00+02:00", "2026-11-20T16:00:00"),
+        ("36h", "2026-11-19T00:00:00"),
+        ("3d", "2026-11-20T12:00:00"),
+    ],
+)
+def test_until_is_read_as_people_write_it(written, meant):
+    now = datetime(2026, 11, 17, 12, tzinfo=UTC)
+    assert until(written, now) == datetime.fromisoformat(meant).replace(tzinfo=UTC)
+
+
+@pytest.mark.parametrize("written", ["soon", "2026-11-31", "2026-11-01", "0h"])
+def test_an_until_that_means_nothing_is_refused(written):
+    with pytest.raises(click.BadParameter):
+        until(written, datetime(2026, 11, 17, 12, tzinfo=UTC))
