@@ -49,8 +49,8 @@ PROOFS = (
     Proof("mutants", "every mutant is killed by its history", ("tests/sim/mutants",)),
     Proof(
         "moves",
-        "all five faults at each side effect of a machine that is replaced, and of two that are exchanged for one",
-        ("tests/sim/test_disruption_crashes.py",),
+        "all five faults at each side effect of a replaced machine and of two exchanged for one; pools come to rest",
+        ("tests/sim/test_disruption_crashes.py", "tests/sim/test_exchanges.py"),
     ),
     Proof(
         "budgets",

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tests.amounts import amount
 from tests.sim.lifecycle.a_world import SimEnv, sim_env
 from tests.sim.test_disruption import Watched, disrupted, names, requests, running, serves, steps_told, taints
 from tests.sim.with_pools import begin, events_of, pool_of
@@ -50,7 +51,7 @@ def test_a_machine_is_exchanged_for_a_cheaper_one_and_nothing_flaps_for_hours():
         (after,) = names(env)
         (name,) = before
         assert "DisruptionTerminating" in steps_told(env, name)
-        for _ in range(6):
+        for _ in range(amount(2, 6)):
             env.world.run(minutes=60)
             assert names(env) == {after}
         assert len(env.simulator.fleet.machines) == 2

@@ -205,6 +205,9 @@ def test_without_the_legacy_kind_nothing_is_said_and_once_installed_it_begins_wi
         assert not [line for line in caplog.records if "GPUWorkloadBudget" in str(vars(line))]
 
 
+FAULTY_MINUTES = amount(12, 30)
+
+
 @pytest.mark.parametrize("seed", range(amount(1, 8)))
 def test_with_any_faults_each_legacy_budget_gets_one_mirror_and_then_nothing_is_written(seed):
     with World(f"twins-{seed}", faults=swarm(f"twins-{seed}")) as world:
@@ -214,16 +217,16 @@ def test_with_any_faults_each_legacy_budget_gets_one_mirror_and_then_nothing_is_
         for number in range(5):
             apply(world, f"team-{number}")
         create(world, GPU_WORKLOAD_BUDGET, "team-0", "default", spec=README["spec"])
-        world.run(minutes=30)
+        world.run(minutes=FAULTY_MINUTES)
         change(world, LEGACY_BUDGET, "team-1", quota={"gpuHours": 3})
         tell(world, "team-2", consumedGpuHours="5", account=None)
         world.api.local_api.delete(LEGACY_BUDGET, "default", "team-4")
-        world.run(minutes=30)
+        world.run(minutes=FAULTY_MINUTES)
 
         world.calm()
         world.run(minutes=10)
         with Quiet(world):
-            world.run(hours=1)
+            world.run(minutes=amount(20, 60))
 
         assert condition(world, "Degraded", "team-0")[1] == "NameTaken"
         assert mirror(world, "team-1")["spec"]["quota"]["gpuHours"] == 3

@@ -1,4 +1,4 @@
-"""One recording of each server per session; every test of the suite reads them."""
+"""One recording of each server; every test of the suite reads them."""
 
 import asyncio
 from collections.abc import Iterator
@@ -16,14 +16,14 @@ from tools.controlplane.fixtures import a_control_plane
 from tools.controlplane.plane import ControlPlane, Wanted
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def contract_plane(pytestconfig: pytest.Config) -> Iterator[ControlPlane]:
     """The suite's own: it compacts etcd and counts on names that are not used elsewhere."""
     with a_control_plane(pytestconfig, Wanted()) as plane:
         yield plane
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def truth(contract_plane: ControlPlane) -> dict[str, Outcome]:
     """What the real kube-apiserver answered, by case."""
 
@@ -41,7 +41,7 @@ def pretence() -> dict[str, Outcome]:
     return told_by(honest, all_cases())
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def caught(truth: dict[str, Outcome], pretence: dict[str, Outcome]) -> dict[str, list[str]]:
     """For each planted lie, the cases that noticed it: they agree about the honest server and not about the liar."""
     found: dict[str, list[str]] = {}

@@ -1,5 +1,6 @@
-"""All scripts, in the order they are played."""
+"""All scripts, in the order they are played: the first of each kind by `make test`, all by `make prove`."""
 
+from tests.amounts import PROVING
 from tests.contracts.kubectl.scripts.access import ACCESS
 from tests.contracts.kubectl.scripts.applying import APPLYING
 from tests.contracts.kubectl.scripts.cluster import CLUSTER
@@ -12,4 +13,5 @@ from tests.contracts.kubectl.scripts.pods import PODS
 from tests.contracts.kubectl.scripts.removing import REMOVING
 from tests.contracts.kubectl.scripts.workloads import WORKLOADS
 
-SCRIPTS = (*EXPLAINING, *PODS, *CLUSTER, *WORKLOADS, *DATA, *APPLYING, *REMOVING, *ACCESS, *IMPERATIVE, *CUSTOM, *OURS)
+KINDS = (EXPLAINING, PODS, CLUSTER, WORKLOADS, DATA, APPLYING, REMOVING, ACCESS, IMPERATIVE, CUSTOM, OURS)
+SCRIPTS = tuple(script for kind in KINDS for script in (kind if PROVING else kind[:1]))
