@@ -24,7 +24,7 @@ def in_use(env: SimEnv, replicas: int = 1, **disruption: Any) -> set[str]:
     begin(env, disruption={**POLICY, **disruption})
     serves(env, replicas=replicas)
     env.until(lambda: running(env) == replicas, minutes=30)
-    env.world.run(minutes=3)
+    env.world.run(minutes=61)  # before that a new machine is left alone
     assert len(names(env)) == replicas
     return names(env)
 
@@ -55,6 +55,20 @@ def test_a_machine_is_exchanged_for_a_cheaper_one_and_nothing_flaps_for_hours():
             assert names(env) == {after}
         assert len(env.simulator.fleet.machines) == 2
         assert taints(env) == []
+
+
+def test_a_machine_is_not_exchanged_within_an_hour_of_being_one():
+    with sim_env("young") as env:
+        sells(env, t4_1=0.40)
+        begin(env, disruption=POLICY)
+        serves(env)
+        env.until(lambda: running(env) == 1, minutes=30)
+        before = names(env)
+        sells(env, t4_1=0.20)
+        env.world.run(minutes=50)
+        assert names(env) == before
+
+        env.until(lambda: not names(env) & before and running(env) == 1, minutes=60)
 
 
 def test_three_machines_become_two_while_a_budget_of_pods_allows_one_at_a_time():
@@ -110,7 +124,7 @@ def test_a_limit_that_has_no_room_for_both_keeps_the_machine():
         env.until(lambda: running(env) == 1, minutes=30)
         before = names(env)
         sells(env, t4_1=0.10)
-        env.world.run(minutes=60)
+        env.world.run(minutes=90)
 
         assert names(env) == before
         assert len(env.simulator.fleet.machines) == 1
