@@ -48,7 +48,7 @@ LOOKED = timedelta(seconds=20)
 ROOM_WITHIN = timedelta(minutes=2)  # after a pod was asked to leave, its successor has a Node
 FLAP = timedelta(hours=1)
 NO_COUNT = timedelta(hours=10_000)  # over such a time one-time costs are nothing
-DEPLOYMENTS = ((1, 4), (1, 2), (2, 2), (4, 1))  # GPUs of a pod, and pods
+DEPLOYMENTS = ((1, 10), (1, 6), (2, 5), (4, 2))  # GPUs of a pod, and pods
 ANY_TAINT = [{"operator": "Exists"}]
 PLACE = origin_of(facts_of("simulated").endpoint)
 
