@@ -3,10 +3,11 @@
 from typing import Any
 
 from tests.amounts import amount
+from tests.sim.cluster.manifests import a_set, a_template
 from tests.sim.lifecycle.a_world import SimEnv, sim_env
 from tests.sim.test_disruption import Watched, disrupted, names, requests, running, serves, steps_told, taints
 from tests.sim.with_pools import begin, events_of, pool_of
-from tgp.api.resource import POD_DISRUPTION_BUDGET
+from tgp.api.resource import DEPLOYMENT, POD, POD_DISRUPTION_BUDGET
 
 POLICY = {"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "5m"}
 
@@ -25,7 +26,7 @@ def in_use(env: SimEnv, replicas: int = 1, **disruption: Any) -> set[str]:
     begin(env, disruption={**POLICY, **disruption})
     serves(env, replicas=replicas)
     env.until(lambda: running(env) == replicas, minutes=30)
-    env.world.run(minutes=3)
+    env.world.run(minutes=61)  # before that a new machine is left alone
     assert len(names(env)) == replicas
     return names(env)
 
@@ -56,6 +57,20 @@ def test_a_machine_is_exchanged_for_a_cheaper_one_and_nothing_flaps_for_hours():
             assert names(env) == {after}
         assert len(env.simulator.fleet.machines) == 2
         assert taints(env) == []
+
+
+def test_a_machine_is_not_exchanged_within_an_hour_of_being_one():
+    with sim_env("young") as env:
+        sells(env, t4_1=0.40)
+        begin(env, disruption=POLICY)
+        serves(env)
+        env.until(lambda: running(env) == 1, minutes=30)
+        before = names(env)
+        sells(env, t4_1=0.20)
+        env.world.run(minutes=50)
+        assert names(env) == before
+
+        env.until(lambda: not names(env) & before and running(env) == 1, minutes=60)
 
 
 def test_three_machines_become_two_while_a_budget_of_pods_allows_one_at_a_time():
@@ -111,10 +126,35 @@ def test_a_limit_that_has_no_room_for_both_keeps_the_machine():
         env.until(lambda: running(env) == 1, minutes=30)
         before = names(env)
         sells(env, t4_1=0.10)
-        env.world.run(minutes=60)
+        env.world.run(minutes=90)
 
         assert names(env) == before
         assert len(env.simulator.fleet.machines) == 1
         status, reason, message = disrupted(env, requests(env)[0])
         assert (status, reason) == ("False", "LimitReached")
         assert "limits.resources[nodes] is 1, which has no room for it" in message
+
+
+def test_no_pod_moves_twice_where_a_budget_is_smaller_than_the_exchange():
+    """All machines that leave are kept free from the start: an evicted pod does not land on the next of them."""
+    with sim_env("moves-once") as env:
+        sells(env, t4_1=0.40)
+        begin(env, disruption={**POLICY, "budgets": [{"nodes": 1}]})
+        only_rented = [{"key": "tgp.io/ephemeral", "operator": "Exists"}]
+        template = a_template({"app": "serve"}, gpus=1, tolerations=only_rented)
+        env.world.api.local_api.create(DEPLOYMENT, a_set("serve", template=template, replicas=3))
+        env.until(lambda: running(env) == 3, minutes=30)
+        env.world.run(minutes=61)
+        before, seen = names(env), set()
+        sells(env, rtx4090_2=0.30)
+        for _ in range(180):
+            env.world.run(minutes=1)
+            pods = env.world.api.local_api.objects(POD)
+            seen |= {pod["metadata"]["uid"] for pod in pods if pod["metadata"]["labels"].get("app") == "serve"}
+            if not names(env) & before and running(env) == 3:
+                break
+        env.world.run(minutes=30)
+
+        assert not names(env) & before
+        assert len(env.living()) == 2
+        assert len(seen) == 6, "three pods, and one successor of each"

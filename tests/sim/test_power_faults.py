@@ -9,7 +9,7 @@ import pytest
 
 from tests.amounts import amount
 from tests.sim.an_operator import a_class, a_pool
-from tests.sim.lifecycle.a_world import SimEnv, sim_env
+from tests.sim.lifecycle.a_world import POWER, SimEnv, sim_env
 from tests.sim.test_power_pools import (
     asks,
     begin_owned,
@@ -22,7 +22,7 @@ from tests.sim.test_power_pools import (
 )
 from tests.sim.with_pools import events_of, pod_of, requests, runs
 from tgp.api.resource import GPU_NODE_CLASS, NODE
-from tgp.ports.http import Reply
+from tgp.ports.http import Call, Reply
 from tgp.sim.clouds.accounts import Tenant
 from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
 from tgp.sim.clouds.machine import Phase
@@ -196,6 +196,65 @@ def test_an_answer_of_500_after_switching_on_switches_nothing_twice():
         env.until(runs(env), minutes=30)
 
         assert switched_on(env) == 1
+
+
+def answers_oddly(env: SimEnv, reply: Reply, *, ends_with: str, times: int) -> list[Call]:
+    """So many calls are answered like this, and do nothing. Gives those calls."""
+    plain, odd = receiver(env).handle, []
+
+    async def handle(call: Call) -> Reply:
+        if call.path.endswith(ends_with) and len(odd) < times:
+            odd.append(call)
+            return reply
+        return await plain(call)
+
+    env.world.network.mount(POWER, handle)
+    return odd
+
+
+def test_a_machine_that_is_locked_is_asked_later_and_does_not_cool_down():
+    """423: another client holds it. The next call is the same order."""
+    with sim_env("locked", "webhook") as env:
+        begin_owned(env)
+        odd = answers_oddly(env, Reply(423, b"", (("Retry-After", "20"),)), ends_with="/on", times=2)
+        asks(env)
+        env.until(runs(env), minutes=20)
+
+        assert len(odd) == 2
+        assert switched_on(env) == 1
+        assert "MachinesCoolingDown" not in conditions(env, "rented")
+
+
+LARGE = Reply(200, b" " * (64 << 20))
+PAGE = Reply(200, b"<!doctype html><title>log in</title>", (("Content-Type", "text/html"),))
+ELSEWHERE = Reply(302, b"", (("Location", "http://169.254.169.254/on"),))
+
+
+@pytest.mark.parametrize("reply", [LARGE, PAGE, ELSEWHERE], ids=["64MB", "html", "redirect"])
+def test_a_power_on_that_is_answered_with_nonsense_is_unknown_and_serves_later(reply):
+    """Whether it was switched on is unknown: nothing is sent twice for it, and after its time it is tried again."""
+    with sim_env("nonsense", "webhook") as env:
+        begin_owned(env, bootTimeout="3m")
+        odd = answers_oddly(env, reply, ends_with="/on", times=1)
+        asks(env)
+        env.until(runs(env), minutes=60)
+
+        assert len(odd) == 1
+        assert switched_on(env) == 1
+
+
+@pytest.mark.parametrize("reply", [LARGE, PAGE, ELSEWHERE], ids=["64MB", "html", "redirect"])
+def test_a_status_that_is_nonsense_switches_nothing(reply):
+    with sim_env("no-status", "webhook") as env:
+        begin_owned(env)
+        asks(env, run_for="3h")
+        env.until(runs(env), minutes=20)
+        odd = answers_oddly(env, reply, ends_with="/status", times=40)
+        env.world.run(minutes=30)
+
+        assert odd
+        assert (switched_on(env), switched_off(env)) == (1, 0)
+        assert pod_of(env)["status"]["phase"] == "Running"
 
 
 # -- machines that are not for a class ---------------------------------------------------------------------------------

@@ -204,7 +204,7 @@ def left_alone(pod=None, **said):
         (left_alone(a_serving_pod("x", owners=())), "Pod team/x has no controller that would create it again"),
         (left_alone(a_serving_pod("x", hours=0.1)), "a pod came or went at 11:54:00Z, and consolidateAfter is 10m"),
         (left_alone(changed_at=NOW - timedelta(minutes=5)), "a pod came or went at 11:55:00Z"),
-        (left_alone(annotations={"tgp.io/replaces": "z"}, ready_hours=0.5), "it replaced another machine at 11:30:00Z"),
+        (left_alone(annotations={"tgp.io/replaces": "z"}, ready_hours=0.5), "it became Ready at 11:30:00Z"),
         (left_alone(received_at=NOW - timedelta(minutes=50)), "pods were moved there at 11:10:00Z, less than 1h"),
         (left_alone(node={"ready": False}), "its Node is not Ready, or leaves already"),
         (left_alone(annotations={"tgp.io/move": "m1"}), "its Node is not Ready, or leaves already"),

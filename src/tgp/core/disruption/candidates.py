@@ -13,11 +13,11 @@ from tgp.core.model.costs import cost_of, hourly_of
 from tgp.core.model.spend import INSTANT
 from tgp.core.model.workload import PodDisruptionBudget
 from tgp.core.pools.capacity import serves
-from tgp.core.pools.orders import REPLACES, anchor_of, slot_number
+from tgp.core.pools.orders import anchor_of, slot_number
 from tgp.core.pools.planner.world import ASSUMED_SPOT_LOSS, SpotKind
 from tgp.core.requests.protection import protection_of
 
-SETTLED_FOR = timedelta(hours=1)  # after a machine took pods of another one
+SETTLED_FOR = timedelta(hours=1)  # after a machine became Ready, or took pods of another one
 
 
 def standing_of(
@@ -85,6 +85,6 @@ def _unsettled(standing: Standing, after: timedelta, now: datetime) -> str:
         return "it has not become Ready yet"
     if standing.received_at is not None and now < standing.received_at + SETTLED_FOR:
         return f"pods were moved there at {standing.received_at:%H:%M:%S}Z, less than {go_duration(SETTLED_FOR)} ago"
-    if REPLACES in machine.record.annotations and now < ready + SETTLED_FOR:
-        return f"it replaced another machine at {ready:%H:%M:%S}Z, less than {go_duration(SETTLED_FOR)} ago"
+    if now < ready + SETTLED_FOR:
+        return f"it became Ready at {ready:%H:%M:%S}Z, less than {go_duration(SETTLED_FOR)} ago"
     return ""

@@ -1,0 +1,283 @@
+"""A day of pods that never change, at prices that wander: what exchanges save, and how often pods move for that.
+
+The shipped operator beside a simulated control plane and provider. "Any saving counts" is the same operator without
+the count of one-time costs, without `minSavings` and without the hour in which a new machine is left alone.
+"""
+
+import argparse
+import math
+import random
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from tgp.adapters.clouds.registry import facts_of
+from tgp.api.crds import crds
+from tgp.api.resource import (
+    CUSTOM_RESOURCE_DEFINITION,
+    DEPLOYMENT,
+    GPU_NODE_CLASS,
+    GPU_NODE_POOL,
+    NAMESPACE,
+    POD,
+    Resource,
+)
+from tgp.app.deps import Environment
+from tgp.app.operator import Operator
+from tgp.app.settings import Settings
+from tgp.core.disruption import candidates, exchange
+from tgp.core.disruption.restart_cost import START_UP
+from tgp.sim.clouds.http_factory import Dialler, origin_of
+from tgp.sim.clouds.machine import SimulatedMachine
+from tgp.sim.clouds.registry import pretend
+from tgp.sim.clouds.simulator import Simulator
+from tgp.sim.node_bootstrap import NodeBootstrap, boot_identity_of
+from tgp.sim.plain_boot import PlainBoot
+from tgp.sim.process import Host, Main
+from tgp.sim.world import KUBERNETES, World
+
+HOME, POOL, GPU = "tgp-system", "churn", "nvidia.com/gpu"
+WANTED_COST, WANTED_MOVES = 0.97, 2.5
+HOURS = 24
+WANDER, STEP = 0.04, timedelta(minutes=10)  # of every price, in that time
+STOCK = 12  # of each machine type
+LOOKED = timedelta(seconds=20)
+ROOM_WITHIN = timedelta(minutes=2)  # after a pod was asked to leave, its successor has a Node
+FLAP = timedelta(hours=1)
+NO_COUNT = timedelta(hours=10_000)  # over such a time one-time costs are nothing
+DEPLOYMENTS = ((1, 10), (1, 6), (2, 5), (4, 2))  # GPUs of a pod, and pods
+ANY_TAINT = [{"operator": "Exists"}]
+PLACE = origin_of(facts_of("simulated").endpoint)
+
+
+def main(options: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench churn", description=__doc__)
+    parser.add_argument("--hours", type=int, default=HOURS)
+    parser.add_argument("--seeds", type=int, default=1)
+    asked = parser.parse_args(options)
+    print(f"{'rule':<24}{'rent $':>9}{'restarts $':>12}{'moves':>7}{'outages':>9}{'flaps':>7}{'seconds':>9}")
+    ours = _sum([_day(seed, asked.hours) for seed in range(asked.seeds)], "as shipped")
+    with _any_saving_counts():
+        other = _sum([_day(seed, asked.hours, min_savings="0%") for seed in range(asked.seeds)], "any saving counts")
+    cost, moves = ours.total / other.total, ours.moves / ours.pods * HOURS / asked.hours
+    print(f"wanted: cost <= {WANTED_COST}, moves <= {WANTED_MOVES}, outages 0, flaps 0")
+    print(f"churn cost={cost:.3f} moves={moves:.2f} outages={ours.outages} flaps={ours.flaps}")
+    return 0
+
+
+@dataclass
+class ChurnDay:
+    """What one day cost, and what happened to its pods."""
+
+    pods: int = 0
+    rent: float = 0.0  # dollars
+    restarts: float = 0.0  # dollars: the share of its machine's price for the time that a pod takes to start again
+    moves: int = 0
+    outages: int = 0
+    flaps: int = 0
+    seconds: float = 0.0
+
+    @property
+    def total(self) -> float:
+        return self.rent + self.restarts
+
+
+def _sum(days: list[ChurnDay], rule: str) -> ChurnDay:
+    found = ChurnDay(**{name: sum(getattr(day, name) for day in days) for name in ChurnDay.__dataclass_fields__})
+    print(
+        f"{rule:<24}{found.rent:>9.2f}{found.restarts:>12.2f}{found.moves:>7}{found.outages:>9}{found.flaps:>7}"
+        f"{found.seconds:>9.0f}",
+        flush=True,
+    )
+    return found
+
+
+@contextmanager
+def _any_saving_counts() -> Iterator[None]:
+    """Moves are free, and a machine may be exchanged again at once."""
+    horizon, settled = exchange.HORIZON, candidates.SETTLED_FOR
+    exchange.HORIZON, candidates.SETTLED_FOR = NO_COUNT, timedelta(0)
+    try:
+        yield
+    finally:
+        exchange.HORIZON, candidates.SETTLED_FOR = horizon, settled
+
+
+def _day(seed: int, hours: int, min_savings: str = "5%") -> ChurnDay:
+    began = time.perf_counter()
+    with World(f"churn {seed}") as world:
+        simulator = _simulator(world)
+        bootstrap = NodeBootstrap(world.cluster, world.loop, world.clock, f"churn {seed}")
+        bootstrap.adopt(simulator)
+        _furnish(world, min_savings)
+        world.process("operator", _operator(world))
+        watch = ChurnWatch(world, simulator, sum(pods for _, pods in DEPLOYMENTS))
+        watch.settle()
+        luck = random.Random(f"prices {seed}")
+        for _ in range(int(timedelta(hours=hours) / STEP)):
+            _wander(simulator, luck)
+            watch.look_for(STEP)
+        found = watch.result()
+        bootstrap.close()
+    found.seconds = time.perf_counter() - began
+    return found
+
+
+def _simulator(world: World) -> Simulator:
+    simulator = pretend("simulated", world.clock, world.seed)
+    simulator.fleet.habits = replace(simulator.fleet.habits, moves=False)
+    for stand in simulator.fleet.stands.values():
+        stand.stock = STOCK
+    world.mount(PLACE, simulator.handle)
+    return simulator
+
+
+def _wander(simulator: Simulator, luck: random.Random) -> None:
+    """Prices of new machines, those of one type together in all places: machines that run keep theirs."""
+    stands = simulator.fleet.stands
+    steps = {sku: math.exp(luck.gauss(0, WANDER)) for sku in sorted({each.product.sku for each in stands.values()})}
+    for name in sorted(stands):
+        simulator.fleet.reprice(name, max(round(stands[name].hourly_microusd * steps[stands[name].product.sku]), 1))
+        stands[name].stock = STOCK
+
+
+def _operator(world: World) -> Main:
+    async def main(host: Host) -> None:
+        outside = Environment(
+            host.http(KUBERNETES),
+            host.clock,
+            host.entropy,
+            host.name,
+            HOME,
+            host.compute,
+            dial=Dialler(world.network, host.clock, host),
+            resolver=world.resolver,
+            boot=PlainBoot(),
+            revision_asked_every=60.0,
+            tick=20.0,
+        )
+        await Operator(Settings(leader_elect=False, require_device_plugin=False), outside).run()
+
+    return main
+
+
+def _furnish(world: World, min_savings: str) -> None:
+    stage = world.api.local_api
+    for crd in crds():
+        stage.create(CUSTOM_RESOURCE_DEFINITION, crd)
+    stage.create(NAMESPACE, {"metadata": {"name": HOME}})
+    policy = {
+        "consolidationPolicy": "WhenEmptyOrUnderutilized",
+        "consolidateAfter": "10m",
+        "minSavings": min_savings,
+        "budgets": [{"nodes": "20%"}],
+    }
+    _create(world, GPU_NODE_CLASS, {"providers": [{"name": "simulated"}], "networking": {"backend": "none"}})
+    _create(world, GPU_NODE_POOL, {"nodeClassRef": {"name": POOL}, "disruption": policy})
+    for number, (gpus, pods) in enumerate(DEPLOYMENTS):
+        stage.create(DEPLOYMENT, _deployment(f"work-{number}", gpus, pods))
+
+
+def _create(world: World, resource: Resource, spec: dict[str, Any]) -> None:
+    meta = {"name": POOL, **({"namespace": "default"} if resource.namespaced else {})}
+    world.api.local_api.create(
+        resource, {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": meta, "spec": spec}
+    )
+
+
+def _deployment(name: str, gpus: int, pods: int) -> dict[str, Any]:
+    labels = {"app": name}
+    work = {"name": "work", "image": "any", "resources": {"limits": {"cpu": "1", GPU: str(gpus)}}}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [work], "tolerations": ANY_TAINT}}
+    spec = {"replicas": pods, "selector": {"matchLabels": labels}, "template": template}
+    return {"metadata": {"name": name, "namespace": "default"}, "spec": spec}
+
+
+@dataclass
+class ChurnWatch:
+    """Looks at pods and machines, and counts."""
+
+    world: World
+    simulator: Simulator
+    pods: int
+    moves: int = 0
+    outages: int = 0
+    restarts: float = 0.0
+    _where: dict[str, str] = field(default_factory=dict)  # pod uid → its Node
+    _waits: dict[str, datetime] = field(default_factory=dict)  # pod uid → since when it has no Node
+    _late: set[str] = field(default_factory=set)
+    _share: dict[str, float] = field(default_factory=dict)  # pod uid → dollars an hour of its share of the machine
+    _began: datetime | None = None
+    _bill: int = 0
+
+    def settle(self) -> None:
+        """Until every pod runs; from then on it counts."""
+        for _ in range(int(timedelta(hours=2) / LOOKED)):
+            self.world.run(seconds=LOOKED.total_seconds())
+            if self._running() == self.pods:
+                break
+        else:
+            raise SystemExit(f"only {self._running()} of {self.pods} pods run after two hours")
+        self._began, self._bill = self.world.clock.now(), self._billed()
+        self._look()
+
+    def look_for(self, length: timedelta) -> None:
+        for _ in range(int(length / LOOKED)):
+            self.world.run(seconds=LOOKED.total_seconds())
+            self._look()
+
+    def result(self) -> ChurnDay:
+        rent = (self._billed() - self._bill) / 1e6
+        return ChurnDay(self.pods, rent, self.restarts, self.moves, self.outages, self._flaps())
+
+    def _look(self) -> None:
+        now, here = self.world.clock.now(), {pod["metadata"]["uid"]: pod for pod in self._all()}
+        for uid in [*self._where]:
+            if uid not in here or "deletionTimestamp" in here[uid]["metadata"]:
+                del self._where[uid]
+                self.moves += 1
+                self.restarts += self._share.pop(uid, 0.0) * (START_UP / timedelta(hours=1))
+        machines = {_node_of(machine): machine for machine in self.simulator.fleet.living()}
+        for uid, pod in here.items():
+            node = pod["spec"].get("nodeName", "")
+            if "deletionTimestamp" in pod["metadata"]:
+                continue
+            if not node:
+                since = self._waits.setdefault(uid, now)
+                if now - since > ROOM_WITHIN and uid not in self._late:
+                    self._late.add(uid)
+                    self.outages += 1
+            elif uid not in self._where:
+                self._where[uid] = node
+                self._waits.pop(uid, None)
+                machine = machines.get(node)
+                asked = int(pod["spec"]["containers"][0]["resources"]["limits"][GPU])
+                if machine is not None:
+                    self._share[uid] = asked / machine.product.gpu_count * machine.charged_microusd / 1e6
+
+    def _flaps(self) -> int:
+        """Machines that were exchanged, and ended within an hour of their start."""
+        lives = [each for each in self.simulator.fleet.machines.values() if each.running_at and each.ended_at]
+        return sum(
+            each.ended_at - each.running_at < FLAP
+            for each in lives
+            if each.running_at is not None and each.ended_at is not None
+        )
+
+    def _running(self) -> int:
+        return sum(pod["status"].get("phase") == "Running" for pod in self._all())
+
+    def _all(self) -> list[dict[str, Any]]:
+        return [pod for pod in self.world.api.local_api.objects(POD) if pod["metadata"]["namespace"] == "default"]
+
+    def _billed(self) -> int:
+        now = self.world.clock.now()
+        return sum(self.simulator.fleet.bill_microusd(each, now) for each in self.simulator.fleet.accounts)
+
+
+def _node_of(machine: SimulatedMachine) -> str:
+    plate = boot_identity_of("simulated", machine)
+    return plate.node if plate is not None else ""
