@@ -30,7 +30,7 @@ from tgp.controllers.disruption.reconciler import BELIEVED_AFTER
 from tgp.controllers.instances import accounts, consistency, leftover_nodes, orphan_collector
 from tgp.controllers.market import reconciler as market
 from tgp.controllers.requests import launch, observe
-from tgp.core.budgets import account, resume, spans, victims
+from tgp.core.budgets import account, recreation, resume, spans, victims
 from tgp.core.classes import default_class, market_status
 from tgp.core.disruption import candidates, causes, exchange, illness, moves, restart_cost
 from tgp.core.inventory import orphan_evidence, orphans
@@ -231,6 +231,8 @@ FIGURES = (
     Figure(ACCOUNTING, "| history | {} by the hour", of_seconds(account.HOURS_KEPT * account.HOUR)),
     Figure(BUDGETS, "1/24 of the window (at least {}), the next in order", of_seconds(victims.AT_LEAST)),
     Figure(BUDGETS, "1/48 of the window (at least {})", of_seconds(resume.AT_LEAST)),
+    Figure(BUDGETS, "its new pods are evicted after {}, then 2, 4 and so on", recreation.FIRST_PAUSE),
+    Figure(BUDGETS, "then 2, 4 and so on, up to {}", recreation.LONGEST_PAUSE),
     Figure(WEBHOOK, "| `bootTimeout` | `{}`", USUAL_BOOT),
     Figure(WEBHOOK, "`minOnTime` | `{}`", default_of(PowerMachine, "min_on_time")),
     Figure(WEBHOOK, "`minOffTime` | `{}`", default_of(PowerMachine, "min_off_time")),

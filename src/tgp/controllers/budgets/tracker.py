@@ -17,6 +17,7 @@ from tgp.core.budgets.archive import KeptAccount, inherited
 from tgp.core.budgets.assess import Limits, limits_of
 from tgp.core.budgets.packing import NotAnAccount, unpack
 from tgp.core.budgets.pause import PAUSED_AT
+from tgp.core.budgets.recreation import OwnerEvictions
 from tgp.core.budgets.spans import (
     Sighting,
     counts,
@@ -37,6 +38,7 @@ from tgp.core.model.workload import Job
 from tgp.ports.clock import Clock
 
 STOPPING = ("Evict", "Pause")  # actions that stop pods
+PLAIN = ("cpu", "memory")  # resources that no device claim stands for
 EMPTY_BELIEVED_AFTER = 3600.0  # seconds for which no list has shown any pod
 
 
@@ -59,6 +61,8 @@ class BudgetMemory:
     changed_at: datetime | None = None  # since when spans wait to be written
     missing: dict[bytes, Sighting] = field(default_factory=dict)  # a list did not show them: closed if pods are shown
     unwritten: set[bytes] = field(default_factory=set)  # closed since the last write of the account
+    claiming: set[bytes] = field(default_factory=set)  # pods whose devices no request shows
+    evicted: OwnerEvictions = field(default_factory=OwnerEvictions)
     blocked: dict[bytes, datetime] = field(default_factory=dict)  # evictions to be asked for again then
 
     @property
@@ -82,6 +86,11 @@ class BudgetMemory:
     def closed(self) -> bool:
         """It is used up, and that is written."""
         return self.told.exceeded_at is not None
+
+    def claims(self, pod: Pod) -> bool:
+        """Whether it is of this budget, and its devices are not counted: they stand in claims, not in requests."""
+        unseen = pod.claims_devices and self.resource not in PLAIN and not pod.requests.milli(self.resource)
+        return unseen and not pod.finished and self.belongs(pod)
 
     def selects(self, labels: Mapping[str, str]) -> bool:
         return self.selector.selects(labels)
@@ -218,6 +227,7 @@ class BudgetTracker:
         memory.pods = {uid: pod for uid, pod in pods.items() if uid in account.open}
         memory.finished = {uid for uid, pod in pods.items() if pod.over}
         memory.unwritten = set(memory.finished) if changed else set()
+        memory.claiming = {short_uid(pod) for pod in self._of_namespace(record.key.namespace) if memory.claims(pod)}
         memory.changed_at = now if changed or lost or before is not None or not status.account else None
         return memory
 
@@ -259,7 +269,10 @@ class BudgetTracker:
         remarked = (
             old is not None and new is not None and (PAUSED_AT in old.annotations) != (PAUSED_AT in new.annotations)
         )
-        return [key for key, memory in budgets.items() if self._note(memory, old, new, now) or remarked]
+        woken = [key for key, memory in budgets.items() if self._note(memory, old, new, now) or remarked]
+        if changed.claims_devices:
+            woken += [key for key, memory in budgets.items() if _claim(memory, changed, gone=new is None)]
+        return woken
 
     def of_job(self, old: Job | None, new: Job | None) -> Iterable[ObjectKey]:
         """The budgets that show how many pods are paused."""
@@ -370,6 +383,16 @@ class BudgetTracker:
         memory.unwritten.add(uid)
         memory.changed_at = memory.changed_at or now
         return True
+
+
+def _claim(memory: BudgetMemory, pod: Pod, *, gone: bool) -> bool:
+    """Whether the number of pods with device claims has changed."""
+    before, uid = len(memory.claiming), short_uid(pod)
+    if memory.claims(pod) and not gone:
+        memory.claiming.add(uid)
+    else:
+        memory.claiming.discard(uid)
+    return len(memory.claiming) != before
 
 
 def _told(budget: GPUWorkloadBudget, account: BudgetAccount) -> Told:
