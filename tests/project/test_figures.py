@@ -173,6 +173,8 @@ FIGURES = (
     Figure(MONEY, "until the lists were consistent for {}", of_seconds(consistency.CONSISTENT_FOR)),
     Figure(MONEY, "until they were empty for {}", accounts.REMEMBERED_FOR),
     Figure(MONEY, "drained more than {} ago", doctor.ENDS_WITHIN),
+    Figure(MONEY, "a pod ended more than {} ago", doctor.HELD_FOR),
+    Figure(ACCOUNTING, "lists pods that are held for more than {} after", doctor.HELD_FOR),
     Figure(MONEY, "more than two machines, and more than {}", 1 / orphans.SHARE),
     Figure(MONEY, "confirmed absent twice, {} apart", of_seconds(orphan_evidence.PROVEN_AFTER)),
     Figure(MONEY, "a tenth of the lifetime, at least {}", purchase.RUN_MARGIN),
