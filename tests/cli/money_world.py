@@ -14,7 +14,7 @@ from tgp.adapters.kube.client import KubeCluster
 from tgp.adapters.kube.connect import Connection
 from tgp.api.decoding import decode
 from tgp.api.nodeclass import GPUNodeClass
-from tgp.api.resource import CONFIG_MAP, GPU_NODE_CLASS, GPU_REQUEST, NAMESPACE, NODE
+from tgp.api.resource import CONFIG_MAP, GPU_NODE_CLASS, GPU_REQUEST, NAMESPACE, NODE, POD
 from tgp.api.values import rfc3339, usd
 from tgp.app.main import tgp
 from tgp.core.market.sources import sources_of
@@ -22,6 +22,7 @@ from tgp.core.model.account_access import access_of
 from tgp.core.model.attempts import FINALIZER, UID_ANNOTATION
 from tgp.core.model.cloud_account import TABLE, account_of, line_of
 from tgp.core.model.identity import cluster_id
+from tgp.core.model.pod import COUNTED
 from tgp.core.model.token import plain_uid, token_for
 from tgp.services.cluster import ClusterService
 from tgp.services.requests import RequestService
@@ -241,3 +242,11 @@ class MoneyWorld(WorldServices):
 def a_money_world(seed: int = 1) -> Iterator[MoneyWorld]:
     with World(seed) as world:
         yield MoneyWorld(world)
+
+
+def hold_a_pod(world: World) -> None:
+    """A pod without a node that was deleted, and that the finalizer of a budget holds."""
+    container = {"name": "main", "image": "work:1"}
+    meta = {"name": "held", "namespace": "default", "finalizers": [COUNTED]}
+    world.api.local_api.create(POD, {"metadata": meta, "spec": {"containers": [container]}})
+    world.api.local_api.delete(POD, "default", "held")

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.cli.money_world import ORPHAN_UID, MoneyWorld
+from tests.cli.money_world import ORPHAN_UID, MoneyWorld, hold_a_pod
 from tests.sim.an_operator import a_class, create
 from tgp.api.resource import GPU_NODE_CLASS as _CLASS
 from tgp.api.resource import GPU_REQUEST as _REQUEST
@@ -379,3 +379,13 @@ def test_only_confirmed_machines_are_terminated(money):
     money.world.run(minutes=1)
 
     assert set(money.alive()) == {other.id, foreign.id}
+
+
+def test_a_pod_that_a_budget_holds_after_its_end_is_listed_with_the_line_that_frees_it(money):
+    hold_a_pod(money.world)
+    money.world.run(seconds=30)
+    assert problems(money) == [], "an operator may be about to count it"
+    money.world.run(minutes=2)
+    assert problems(money) == ["PodHeld"]
+    said = money.tgp("doctor").output
+    assert "kubectl patch pod held -n default" in said

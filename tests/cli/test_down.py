@@ -2,9 +2,9 @@
 
 import json
 
-from tests.cli.money_world import CONTEXT, MoneyWorld
+from tests.cli.money_world import CONTEXT, MoneyWorld, hold_a_pod
 from tests.sim.an_operator import a_class, a_pool
-from tgp.api.resource import GPU_REQUEST
+from tgp.api.resource import GPU_REQUEST, POD
 from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
 
 
@@ -177,3 +177,11 @@ def test_an_empty_cluster_is_proven_empty(money):
 
     assert document["proven"]
     assert document["bill"] == []
+
+
+def test_pods_that_a_budget_holds_are_freed(money):
+    hold_a_pod(money.world)
+    document = down(money)
+
+    assert document["freedPods"] == 1
+    assert money.world.api.local_api.get(POD, "default", "held") is None

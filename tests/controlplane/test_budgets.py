@@ -25,8 +25,9 @@ from tests.sim.an_operator import furnish
 from tgp.api.budget import GPUWorkloadBudget
 from tgp.api.resource import GPU_WORKLOAD_BUDGET, LEGACY_BUDGET, NAMESPACE, POD
 from tgp.app.demo.fixtures import create_object
-from tgp.core.budgets.admission import COUNTED, GATE, LABEL, refusal
+from tgp.core.budgets.admission import GATE, LABEL, refusal
 from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.pod import COUNTED
 from tgp.services.shipped import budget_policies
 from tgp.sim.apiserver.status_errors import Failure
 from tgp.sim.world import World

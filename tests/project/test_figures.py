@@ -30,7 +30,7 @@ from tgp.controllers.disruption.reconciler import BELIEVED_AFTER
 from tgp.controllers.instances import accounts, consistency, leftover_nodes, orphan_collector
 from tgp.controllers.market import reconciler as market
 from tgp.controllers.requests import launch, observe
-from tgp.core.budgets import account, resume, spans, victims
+from tgp.core.budgets import account, recreation, resume, spans, victims
 from tgp.core.budgets.status import IDLE_AFTER
 from tgp.core.classes import default_class, market_status
 from tgp.core.disruption import candidates, causes, exchange, illness, moves, restart_cost
@@ -175,6 +175,8 @@ FIGURES = (
     Figure(MONEY, "until the lists were consistent for {}", of_seconds(consistency.CONSISTENT_FOR)),
     Figure(MONEY, "until they were empty for {}", accounts.REMEMBERED_FOR),
     Figure(MONEY, "drained more than {} ago", doctor.ENDS_WITHIN),
+    Figure(MONEY, "a pod ended more than {} ago", doctor.HELD_FOR),
+    Figure(ACCOUNTING, "lists pods that are held for more than {} after", doctor.HELD_FOR),
     Figure(MONEY, "more than two machines, and more than {}", 1 / orphans.SHARE),
     Figure(MONEY, "confirmed absent twice, {} apart", of_seconds(orphan_evidence.PROVEN_AFTER)),
     Figure(MONEY, "a tenth of the lifetime, at least {}", purchase.RUN_MARGIN),
@@ -235,6 +237,8 @@ FIGURES = (
     Figure(WEBHOOK, "after twice its `bootTimeout` and {}", node.SPARE),
     Figure(BUDGETS, "1/24 of the window (at least {}), the next in order", of_seconds(victims.AT_LEAST)),
     Figure(BUDGETS, "1/48 of the window (at least {})", of_seconds(resume.AT_LEAST)),
+    Figure(BUDGETS, "its new pods are evicted after {}, then 2, 4 and so on", recreation.FIRST_PAUSE),
+    Figure(BUDGETS, "then 2, 4 and so on, up to {}", recreation.LONGEST_PAUSE),
     Figure(WEBHOOK, "| `bootTimeout` | `{}`", USUAL_BOOT),
     Figure(WEBHOOK, "`minOnTime` | `{}`", default_of(PowerMachine, "min_on_time")),
     Figure(WEBHOOK, "`minOffTime` | `{}`", default_of(PowerMachine, "min_off_time")),

@@ -1,6 +1,7 @@
 """The policies of budgets say each condition once, in the words of the predicate."""
 
-from tgp.core.budgets.admission import COUNTED, DENY_POLICY, EXACT_POLICY, GATE, GATE_POLICY, LABEL
+from tgp.core.budgets.admission import DENY_POLICY, EXACT_POLICY, GATE, GATE_POLICY, LABEL
+from tgp.core.model.pod import COUNTED
 from tgp.services.shipped import budget_policies
 
 POLICIES = {each["metadata"]["name"]: each for each in budget_policies() if not each["kind"].endswith("Binding")}

@@ -9,7 +9,7 @@ import pytest
 from tests.sim.an_operator import create, furnish, operator_main
 from tests.sim.cluster.manifests import a_pod
 from tgp.adapters.kube.events import CORE_EVENT
-from tgp.api.resource import GPU_WORKLOAD_BUDGET, LEGACY_BUDGET, NAMESPACE, NODE, POD, POD_DISRUPTION_BUDGET
+from tgp.api.resource import DEPLOYMENT, GPU_WORKLOAD_BUDGET, LEGACY_BUDGET, NAMESPACE, NODE, POD, POD_DISRUPTION_BUDGET
 from tgp.core.budgets.spans import seconds
 from tgp.sim.checkers.objects import Quiet
 from tgp.sim.cluster.machines import Hardware
@@ -306,6 +306,38 @@ def test_a_pod_that_a_disruption_budget_holds_is_passed_over_and_said(world):
     world.api.local_api.delete(POD_DISRUPTION_BUDGET, "default", "keep")
     world.run(minutes=3)
     assert pods(world) == []
+
+
+def test_an_owner_that_starts_evicted_pods_again_is_named_and_they_go_at_growing_distances(world):
+    a_budget(world, hours="0.1", action="Evict", gracePeriodSeconds=0)
+    container = {"name": "main", "image": "web:1", "resources": {"requests": {"cpu": "1"}}}
+    template = {"metadata": {"labels": {**CPU, "app": "web"}}, "spec": {"containers": [container]}}
+    spec = {"replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "template": template}
+    create(world, DEPLOYMENT, "web", "default", spec=spec)
+    world.run(minutes=10)
+    assert condition(world, "Degraded") == ("True", "OwnerRecreates")
+    world.run(minutes=60)
+    evicted = reasons(world).count("Evicted") // 2
+    assert 4 <= evicted <= 8, "once, and then after 1, 2, 4, 8, 16 and 32 minutes"
+    change = {"spec": {"quota": {"gpuHours": 100}}}
+    world.api.local_api.merge_patch(GPU_WORKLOAD_BUDGET, "default", "team-a", change)
+    world.run(seconds=10)
+    assert condition(world, "Degraded") == ("False", "ReconcileSucceeded")
+
+
+def test_pods_whose_devices_are_claimed_are_said_not_to_be_counted(world):
+    spec = {
+        "selector": {"matchLabels": CPU},
+        "quota": {"gpuHours": 100, "windowHours": 24},
+        "enforcement": {"action": "AlertOnly"},
+    }
+    create(world, GPU_WORKLOAD_BUDGET, "team-a", "default", spec=spec)
+    a_team_pod(world, "claims", resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "one"}])
+    world.run(minutes=1)
+    assert condition(world, "Degraded") == ("True", "ClaimsNotCounted")
+    world.api.local_api.delete(POD, "default", "claims")
+    world.run(minutes=1)
+    assert condition(world, "Degraded") == ("False", "ReconcileSucceeded")
 
 
 def test_a_legacy_budget_shows_what_its_mirror_counts(world):

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -13,7 +13,7 @@ from tgp.adapters.http.client_pool import http_client_pool
 from tgp.adapters.kube.client import read_cluster_id
 from tgp.adapters.kube.connect import Connection, connect
 from tgp.adapters.kube.list import ListTarget, paged
-from tgp.adapters.kube.records.kinds import nodes, typed
+from tgp.adapters.kube.records.kinds import nodes, pods, typed
 from tgp.adapters.kube.records.projection import Projection
 from tgp.adapters.kube.secret_reader import KubeSecretReader
 from tgp.adapters.mesh.registry import AllMeshes
@@ -21,7 +21,7 @@ from tgp.adapters.resolver import SystemResolver
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
-from tgp.api.resource import CONFIG_MAP, GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, NAMESPACE, NODE
+from tgp.api.resource import CONFIG_MAP, GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, NAMESPACE, NODE, POD
 from tgp.api.values import rfc3339
 from tgp.core.classes.power_hosts import HostRules
 from tgp.core.model.cloud_account import TABLE, CloudAccount, read_line
@@ -31,6 +31,7 @@ from tgp.core.model.instance import Instance
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.pod import COUNTED, Pod
 from tgp.core.model.provider_trust import trust_key
 from tgp.core.model.record import ObjectRecord, uid_text
 from tgp.core.model.spend import SPEND_LABEL, SpendEntry, entries, unreadable
@@ -93,11 +94,12 @@ class ClusterService:
                 readable, [attempt for _, attempt in expected(before)], accounts or {}
             )
         # After the providers' lists: a listed machine was reserved before, so its request is here, or deleted.
-        requests, pools, machines, hold = await asyncio.gather(
+        requests, pools, machines, hold, held = await asyncio.gather(
             self._all(typed(GPU_REQUEST, GPURequest), needed=ask),
             self._pools(),
             self._all(nodes()),
             self._hold(),
+            self._held_pods(ask=ask),
         )
         return ClusterInventory(
             self._identity,
@@ -108,6 +110,7 @@ class ClusterService:
             requests=requests,
             pools=pools,
             nodes=machines,
+            held_pods=held,
             inspections=inspections,
             accounts=accounts or {},
             accounts_unread=accounts is None,
@@ -119,6 +122,13 @@ class ClusterService:
             return await self._all(typed(GPU_NODE_POOL, GPUNodePool), needed=False)
         except Forbidden:
             return None
+
+    async def _held_pods(self, *, ask: bool) -> tuple[Pod, ...]:
+        """Pods that wait to be counted; none where this user may not list pods."""
+        try:
+            return tuple(pod for pod in await self._all(pods()) if COUNTED in pod.finalizers) if ask else ()
+        except Forbidden:
+            return ()
 
     async def _accounts(self) -> Mapping[str, CloudAccount] | None:
         """The operator's table of accounts; None: this user may not read it."""
@@ -188,6 +198,14 @@ class ClusterService:
 
     async def delete_node(self, node: Node) -> None:
         await self._cluster.delete(NODE, node.key, uid=uid_text(node.uid))
+
+    async def free_pod(self, pod: Pod) -> None:
+        """The finalizers of others stay."""
+        change = {"metadata": {"finalizers": [each for each in pod.finalizers if each != COUNTED]}}
+        with suppress(NotFound):
+            await self._cluster.patch(
+                POD, pod.key, change, uid=uid_text(pod.uid), resource_version=str(pod.resource_version)
+            )
 
     async def end(self, access: str, instance: Instance, agreed: Confirmed) -> None:
         await self._inventory.end(access, instance, agreed)

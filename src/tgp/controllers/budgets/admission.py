@@ -19,6 +19,7 @@ from tgp.controllers.budgets.tracker import BudgetMemory, BudgetTracker
 from tgp.core.budgets.admission import (
     DENIES,
     DENY_POLICY,
+    EXACT,
     GATE,
     GATE_POLICY,
     GATES,
@@ -53,8 +54,8 @@ PARTS = {
 async def set_label(cluster: Cluster, record: KubeObject[GPUWorkloadBudget]) -> bool:
     """Make the label by which policies select a budget say what its status says; whether that was a write."""
     assert record.value is not None, "a budget that can be read"
-    # Nothing takes the finalizer of a counted pod off yet, so no budget asks for it.
-    wanted = label_of(record.value.spec, exceeded=closed(record.value), exact=False)
+    exact = record.value.spec.accounting == EXACT
+    wanted = label_of(record.value.spec, exceeded=closed(record.value), exact=exact)
     if record.labels.get(LABEL) == wanted:
         return False
     change = {"metadata": {"labels": {LABEL: wanted}}}

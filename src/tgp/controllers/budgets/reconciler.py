@@ -57,6 +57,7 @@ STALE_AFTER = 300.0  # seconds without a word of the API server about pods
 ASKED_AGAIN = timedelta(minutes=1)  # after an eviction that a PodDisruptionBudget blocked
 EMPTY_AGAIN = timedelta(seconds=30)  # after lists without any pod
 NEWER = "A newer version of the operator has counted here: this one leaves the account alone, and enforces nothing"
+CLAIMS = "{} devices by claims (DRA), which no request shows: their GPUs are not counted. Ask for them as a resource"
 LOST = "The account could not be read. It was made again from the pods that are still there: use may be higher"
 ADMISSION_OF_ONE = (
     "spec.enforcement.admission works for budgets of one namespace: with spec.namespaceSelector new pods are neither "
@@ -137,6 +138,8 @@ class BudgetReconciler:
         memory.limits = limits_of(memory.spec, seconds(now))
         self._reset(record, memory, now)
         seen = assess(memory.limits, memory.account, seconds(now), exceeded=memory.told.exceeded_at is not None)
+        if not seen.exceeded:
+            memory.evicted.forget()
         saying = self._saying(record, memory, seen, now)
         changed = memory.changed_at is not None or restored
         if worth_writing(memory.told, saying, memory.limits, seen, changed=changed):
@@ -224,12 +227,19 @@ class BudgetReconciler:
             names = ", ".join(sorted(memory.pods[uid].key.name for uid in memory.blocked if uid in memory.pods))
             if names:
                 return Trouble("EvictionBlocked", f"PodDisruptionBudgets keep pods that should go: {names}")
+        if memory.closed and (owners := memory.evicted.told()):
+            return Trouble("OwnerRecreates", owners)
         if running := unpaused_text(self._pauser.unpaused(memory)):
             return Trouble("PauseUnavailable", running)
         admission = memory.spec.enforcement.admission
         if memory.spec.namespace_selector is not None and admission != OFF:
             return Trouble("AdmissionUnavailable", ADMISSION_OF_ONE)
-        return self._policies.trouble(admission)
+        if (trouble := self._policies.trouble(admission)) is not None:
+            return trouble
+        if memory.claiming:
+            pods = len(memory.claiming)
+            return Trouble("ClaimsNotCounted", CLAIMS.format(f"{pods} pod uses" if pods == 1 else f"{pods} pods use"))
+        return None
 
     async def _write(
         self,
@@ -295,6 +305,8 @@ class BudgetReconciler:
             due = memory.told.exceeded_at + timedelta(seconds=memory.spec.enforcement.grace_period_seconds)
             moments.append(due if due > now else _back_at(memory, seen, due))
             moments += memory.blocked.values()
+            again_at = (memory.evicted.not_before(pod) for pod in memory.pods.values())
+            moments += [each for each in again_at if each is not None and each > now]
         trouble = self._trouble(memory)
         if (trouble.reason if trouble is not None else "") != memory.told.trouble:
             moments.append(now)
@@ -327,6 +339,7 @@ class BudgetReconciler:
             return await self._pause(record, memory, seen.now, by)
         memory.blocked = {uid: again for uid, again in memory.blocked.items() if uid in memory.pods}
         passed = {uid for uid, again in memory.blocked.items() if again > now}
+        passed |= {uid for uid, pod in memory.pods.items() if (memory.evicted.not_before(pod) or now) > now}
         acted = False
         for victim in victims(memory.pods, memory.account, memory.limits, seen.now, by=by, passed=passed):
             for pod in victim.pods:
@@ -356,6 +369,7 @@ class BudgetReconciler:
             memory.blocked[short_uid(pod)] = now + ASKED_AGAIN
             return False
         memory.blocked.pop(short_uid(pod), None)
+        memory.evicted.evicted(pod, now)
         self._tell(record, pod, "Evicted", "was evicted")
         return True
 

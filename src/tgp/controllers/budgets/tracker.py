@@ -21,6 +21,7 @@ from tgp.core.budgets.ended import ended_pod, largest
 from tgp.core.budgets.packing import NotAnAccount, unpack
 from tgp.core.budgets.pause import PAUSED_AT
 from tgp.core.budgets.quota import counted_by, fresh_account, limits_of
+from tgp.core.budgets.recreation import OwnerEvictions
 from tgp.core.budgets.spans import (
     Sighting,
     counts,
@@ -43,6 +44,7 @@ from tgp.ports.clock import Clock
 
 EVERY = ""
 STOPPING = ("Evict", "Pause")  # actions that stop pods
+PLAIN = ("cpu", "memory")  # resources that no device claim stands for
 EMPTY_BELIEVED_AFTER = 3600.0  # seconds for which no list has shown any pod
 
 
@@ -67,6 +69,8 @@ class BudgetMemory:
     # A list did not show them: closed if pods are shown.
     missing: dict[bytes, tuple[Pod, Sighting]] = field(default_factory=dict)
     unwritten: set[bytes] = field(default_factory=set)  # closed since the last write of the account
+    claiming: set[bytes] = field(default_factory=set)  # pods whose devices no request shows
+    evicted: OwnerEvictions = field(default_factory=OwnerEvictions)
     blocked: dict[bytes, datetime] = field(default_factory=dict)  # evictions to be asked for again then
     covers: Callable[[str], bool] = lambda _namespace: True  # whether pods of this namespace may belong to it
     largest: tuple[EndedPod, ...] = ()
@@ -94,6 +98,12 @@ class BudgetMemory:
     def closed(self) -> bool:
         """It is used up, and that is written."""
         return self.told.exceeded_at is not None
+
+    def claims(self, pod: Pod) -> bool:
+        """Whether it is of this budget, and its devices are not counted: they stand in claims, not in requests."""
+        asks = self.spec.gpu_resource_name in PLAIN or self.weights.units(pod.requests)
+        unseen = pod.claims_devices and not asks
+        return unseen and not pod.finished and self.belongs(pod)
 
     def selects(self, labels: Mapping[str, str]) -> bool:
         return self.selector.selects(labels)
@@ -263,6 +273,7 @@ class BudgetTracker:
         memory.pods = {uid: pod for uid, pod in pods.items() if uid in account.open}
         memory.finished = {uid for uid, pod in pods.items() if pod.over}
         memory.unwritten = set(memory.finished) if changed else set()
+        memory.claiming = {short_uid(pod) for pod in self._pods.values() if memory.claims(pod)}
         memory.changed_at = now if changed or lost or before is not None or not status.account else None
         return memory
 
@@ -288,6 +299,7 @@ class BudgetTracker:
         )
         memory.covers = self._covers(record.key.namespace, spec.namespace_selector)
         memory.account = counted_by(memory.account, spec.quota)
+        memory.claiming = {short_uid(pod) for pod in self._pods.values() if memory.claims(pod)}
         for pod in self._pods.values():
             if memory.covers(pod.key.namespace) and not pod.finished and counts(pod, memory.weights):
                 self._see(memory, pod, now, since=seconds(now))
@@ -331,7 +343,10 @@ class BudgetTracker:
         remarked = (
             old is not None and new is not None and (PAUSED_AT in old.annotations) != (PAUSED_AT in new.annotations)
         )
-        return [key for key, memory in budgets.items() if self._note(memory, old, new, now) or remarked]
+        woken = [key for key, memory in budgets.items() if self._note(memory, old, new, now) or remarked]
+        if changed.claims_devices:
+            woken += [key for key, memory in budgets.items() if _claim(memory, changed, gone=new is None)]
+        return woken
 
     def of_job(self, old: Job | None, new: Job | None) -> Iterable[ObjectKey]:
         """The budgets that show how many pods are paused."""
@@ -443,6 +458,16 @@ class BudgetTracker:
         memory.unwritten.add(uid)
         memory.changed_at = memory.changed_at or now
         return True
+
+
+def _claim(memory: BudgetMemory, pod: Pod, *, gone: bool) -> bool:
+    """Whether the number of pods with device claims has changed."""
+    before, uid = len(memory.claiming), short_uid(pod)
+    if memory.claims(pod) and not gone:
+        memory.claiming.add(uid)
+    else:
+        memory.claiming.discard(uid)
+    return len(memory.claiming) != before
 
 
 def _told(budget: GPUWorkloadBudget, account: BudgetAccount) -> Told:

@@ -16,7 +16,6 @@ from tgp.core.model.object_key import ObjectKey
 
 LABEL = "tgp.io/admission"  # on a budget: what it has to say now
 GATE = "tgp.io/budget"  # the scheduling gate behind which pods wait
-COUNTED = "tgp.io/counted"  # the finalizer that holds a finished pod until it is counted
 OFF, GATES, DENIES, EXACT = "Off", "Gate", "Deny", "Exact"
 EXCEEDED = "QuotaExceeded"
 NO_HOURS = "no hours come back while its pods run"

@@ -20,6 +20,7 @@ from tgp.core.model.cluster_inventory import AccountInventory, ClusterInventory,
 from tgp.core.model.instance import Instance
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
+from tgp.core.model.pod import COUNTED
 from tgp.core.model.presence import AccountProblem
 from tgp.core.model.token import MachineToken, plain_uid, read_token
 from tgp.core.reports.machine_costs import account_of_machine, expected, hourly, listed, same_account
@@ -30,6 +31,7 @@ REQUEST_UID = "tgp.io/request-uid"
 PROVIDER_ID = "tgp://"
 OWNED_PROVIDER = "webhook"
 SWEEP_HALTED, ORPHAN_STAYS = "SweepHalted", "OrphanTerminationFailing"
+HELD_FOR = timedelta(minutes=1)
 YOUNG = timedelta(minutes=2)  # beside the listing lag: objects and lists of one minute may differ
 ENDS_WITHIN = timedelta(minutes=15)  # after the drain; later it is reported
 NAMESPACED = "-n {0.namespace} {0.name}"
@@ -49,6 +51,7 @@ class DoctorProblem(StrEnum):
     ORPHAN_STAYS = "OrphanTerminationFailing"  # the operator requests its termination, without success
     RESTORED = "RestoredCopy"
     UNREADABLE = "Unreadable"
+    POD_HELD = "PodHeld"  # it has ended, and no operator counts it
     HELD = "PurchasesPaused"
     SUSPENDED = "Suspended"
     CANNOT_TELL = "OwnedMachineSilent"
@@ -120,6 +123,7 @@ def findings(inventory: ClusterInventory, *, only_orphans: bool = False) -> tupl
         *_halts(inventory),
         *_classes(inventory),
         *_nodes(inventory),
+        *_held_pods(inventory),
         *_paused(inventory),
     ]
     if only_orphans:
@@ -409,6 +413,23 @@ def _nodes(inventory: ClusterInventory) -> Iterator[DoctorFinding]:
             f"kubectl delete node {node.name}",
             0,
             cure=DeleteNode(node) if known and not runs and bool(inventory.inspections) else None,
+        )
+
+
+def _held_pods(inventory: ClusterInventory) -> Iterator[DoctorFinding]:
+    """A budget that counts exactly frees a pod within seconds of its end."""
+    for pod in inventory.held_pods:
+        ended = pod.ended_at or pod.deletion_requested_at
+        if not pod.over or ended is None or inventory.now - ended <= HELD_FOR:
+            continue
+        yield DoctorFinding(
+            DoctorProblem.POD_HELD,
+            f"pod/{pod.key}",
+            f"Pod {pod.key} ended {spoken_age(ended, inventory.now)} ago, and finalizer {COUNTED} still holds it: a "
+            "GPUWorkloadBudget has not counted it. The operator does that within seconds once it runs.",
+            f"kubectl patch pod {pod.key.name} -n {pod.key.namespace} --type merge "
+            """-p '{"metadata": {"finalizers": null}}'""",
+            since=ended,
         )
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tgp.core.model.mesh import Backend
     from tgp.core.model.node import Node
     from tgp.core.model.object_key import ObjectKey
+    from tgp.core.model.pod import Pod
     from tgp.core.model.provider_facts import CloudFacts
     from tgp.core.model.spend import SpendEntry
     from tgp.core.model.talos import TalosVersion
@@ -176,6 +177,10 @@ class ClusterActions(Protocol):
         ...
 
     async def delete_node(self, node: "Node") -> None: ...
+
+    async def free_pod(self, pod: "Pod") -> None:
+        """Remove the finalizer by which a budget holds it. Raises Conflict if it has changed since."""
+        ...
 
     async def end(self, access: str, instance: "Instance", agreed: "Confirmed") -> None:
         """Ask the provider to terminate the machine. Raises CloudError; after any error the machine may still run."""

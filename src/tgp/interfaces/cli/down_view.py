@@ -9,6 +9,7 @@ from rich.text import Text
 
 from tgp.core.model.cluster_inventory import AccountInventory, ClusterInventory
 from tgp.core.model.money import dollars
+from tgp.core.model.pod import COUNTED
 from tgp.core.reports.machine_costs import MachineCost, hourly_total, lives, machine_costs
 from tgp.core.reports.pending_purchases import PendingPurchase, written_again
 from tgp.interfaces.cli.holdings_view import buyer_item, buyers_lines, costing, machine_item, machines_table
@@ -29,6 +30,7 @@ class TeardownOutcome:
     bill: tuple[MachineCost, ...] = ()  # each machine there was, with its estimated cost
     gave_up: str = ""  # why the command stopped waiting
     again: tuple[PendingPurchase, ...] = ()  # what buys once purchases resume
+    freed: int = 0  # pods that a budget held until they were counted
 
     @property
     def left(self) -> tuple[MachineCost, ...]:
@@ -102,6 +104,11 @@ def render(outcome: TeardownOutcome, width: int) -> Group:
     if stuck and outcome.proven:
         words = f"Requests that wait for the operator to remove its finalizer: {', '.join(stuck)}. They cost nothing."
         lines += wrapped(words, width)
+    if outcome.freed:
+        pods = "1 pod was" if outcome.freed == 1 else f"{outcome.freed} pods were"
+        lines += wrapped(
+            f"{pods} freed from finalizer {COUNTED}, by which budgets that count exactly hold them.", width
+        )
     if inventory.hold is not None:
         lines += wrapped("Purchases stay paused, so nothing is bought again: tgp release resumes them.", width)
     if outcome.again:
@@ -135,6 +142,7 @@ def as_document(outcome: TeardownOutcome) -> dict[str, Any]:
         billUsd=usd(sum(one.spent_microusd for one in outcome.bill)),
         requests=[str(record.key) for record in outcome.inventory.requests if lives(record)],
         held=outcome.inventory.hold is not None,
+        freedPods=outcome.freed,
         wouldBuyAgain=[buyer_item(buyer) for buyer in outcome.again],
         exitCode=exit_code(outcome),
     )

@@ -5,8 +5,9 @@ import msgspec
 from tgp.api.budget import GPUWorkloadBudget
 from tgp.api.quantity import milli
 from tgp.api.resource import GPU_WORKLOAD_BUDGET, POD
-from tgp.core.budgets.admission import COUNTED, DENY_POLICY, EXACT_POLICY, GATE, GATE_POLICY, LABEL, NewPod, admit
+from tgp.core.budgets.admission import DENY_POLICY, EXACT_POLICY, GATE, GATE_POLICY, LABEL, NewPod, admit
 from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.pod import COUNTED
 from tgp.sim.apiserver.core import Core, Write
 from tgp.sim.apiserver.json_value import Json
 from tgp.sim.apiserver.status_errors import forbidden, qualified
