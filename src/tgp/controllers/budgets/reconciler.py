@@ -225,7 +225,7 @@ class BudgetReconciler:
             self._journal.note(BudgetNoted(_subject(record), "QuotaExceeded", message, warning=True))
             return True
         begun = seconds(since) + memory.spec.enforcement.grace_period_seconds
-        by = back_by(memory.account.window, begun, seen.now)
+        by = back_by(memory.account.rolls, begun, seen.now)
         memory.blocked = {uid: again for uid, again in memory.blocked.items() if uid in memory.pods}
         passed = {uid for uid, again in memory.blocked.items() if again > now}
         acted = False
@@ -265,7 +265,7 @@ def _idle_from(record: KubeObject[GPUWorkloadBudget], now: datetime) -> datetime
 
 
 def _back_at(memory: BudgetMemory, seen: Assessment, begun: datetime) -> datetime:
-    return begun + timedelta(seconds=back_by(memory.account.window, seconds(begun), seen.now) - seconds(begun))
+    return begun + timedelta(seconds=back_by(memory.account.rolls, seconds(begun), seen.now) - seconds(begun))
 
 
 def _subject(record: KubeObject[GPUWorkloadBudget]) -> FactSubject:
