@@ -148,6 +148,9 @@ def test_reset_asks_first_and_names_who_did_it(cluster):
     world.run(seconds=5)
     assert condition(world, "QuotaExceeded") == ("False", "WithinBudget")
     assert "AccountReset" in reasons(world)
+    world.run(seconds=5)
+    told = cluster.told("budgets", "reset", "team-a", "--yes")
+    assert (told["kind"], told["name"], bool(told["by"])) == ("BudgetReset", "team-a", True)
 
 
 def test_a_month_is_reported_by_the_day_from_pages_that_are_written_once(cluster):

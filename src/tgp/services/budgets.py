@@ -199,7 +199,7 @@ def next_act(line: BudgetLine, running: Mapping[bytes, Pod], now: int) -> NextAc
     at = max(begun, now)
     if rules.action == "AlertOnly":
         return NextAct(at, rules.action, ())
-    going = victims(running, account, line.limits, at, by=back_by(account.window, begun, at))
+    going = victims(running, account, line.limits, at, by=back_by(account.rolls, begun, at))
     return NextAct(at, rules.action, tuple(pod for victim in going for pod in victim.pods))
 
 

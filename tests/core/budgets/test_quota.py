@@ -18,6 +18,7 @@ from tgp.core.budgets.quota import counted_by, fresh_account, limits_of, spec_pr
 from tgp.core.budgets.reset import reset_asked
 from tgp.core.budgets.simulate import BudgetFit, fit
 from tgp.core.budgets.spans import Sighting
+from tgp.core.budgets.victims import back_by
 from tgp.core.budgets.weights import Weights, weights_of
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
@@ -95,6 +96,13 @@ def test_all_hours_come_back_when_the_next_period_begins():
     assert account.used(USED, at("2026-11-18T00:10")) == 600_000
     never = assess(limits_of(a_spec(gpu_hours=25), NOON), account, NOON, exceeded=False)
     assert (never.exhausted_at, never.next_change_at) == (None, None)
+
+
+def test_near_the_end_of_a_month_its_quota_holds_as_on_any_other_day():
+    """Hours come back with the next month, and not out of a window: ten minutes are waited for, not a day."""
+    monthly, rolling = fresh(None, NOON, Period("Month")), fresh(720, NOON)
+    assert back_by(monthly.rolls, NOON, NOON) == NOON + 600
+    assert back_by(rolling.rolls, NOON, NOON) == NOON + 720 * 3600 // 24
 
 
 def test_another_calendar_or_window_refunds_nothing():

@@ -19,6 +19,7 @@ from tests.sim.mutants.moving_histories import MOVING
 from tests.sim.mutants.order_histories import ORDERS
 from tests.sim.mutants.pool_histories import POOLS
 from tests.sim.mutants.power_histories import POWER
+from tests.sim.mutants.team_histories import TEAMS
 from tests.sim.mutants.view_histories import VIEWS
 from tgp.sim.checkers.recorder import Violation
 
@@ -37,6 +38,7 @@ HISTORIES: dict[str, Callable[[str], None]] = {
         *POWER,
         *MOVING,
         *BUDGETS,
+        *TEAMS,
     )
 }
 

@@ -41,6 +41,7 @@ KILLS: dict[str, Kill] = {
     "empty-view-believed": Kill("no-request-shown", "I9"),
     "empty-view-plans-again": Kill("no-request-shown-to-a-pool", "a second request was created for a pod"),
     "end-believed-at-once": Kill("whole-life", "I9"),
+    "extra-hours-stay": Kill("hours-on-top-that-lapse", "hours on top did not lapse"),
     "failed-requests-not-kept": Kill("restart-after-an-unusable-machine", "the next machine was bought at once"),
     "failed-requests-not-read": Kill("restart-after-an-unusable-machine", "the next machine was bought at once"),
     "finalizer-early": Kill("whole-life", "I13"),
@@ -79,6 +80,7 @@ KILLS: dict[str, Kill] = {
     "orders-for-another-epoch": Kill("crash-while-it-is-ordered", "I6"),
     "orders-for-the-deleted": Kill("deleted-before-the-order", "I28"),
     "paused-by-a-budget-that-pauses-nothing": Kill("held-and-turned-off", "B1"),
+    "period-carries-over": Kill("pods-across-midnight", "I10"),
     "pod-freed-before-it-is-counted": Kill("counted-before-it-goes", "a pod went before it was counted"),
     "pods-not-listed-again": Kill("pod-unheard", "a machine in use was terminated"),
     "pool-outside-the-ledger": Kill("at-once-for-a-pool", "I3"),
@@ -90,6 +92,7 @@ KILLS: dict[str, Kill] = {
     "ready-without-the-mesh": Kill("wrong-address", "J5"),
     "repair-without-halt": Kill("half-are-ill", "machines were replaced although many were ill at once"),
     "reserves-at-the-listed-price": Kill("dearer-when-ordered", "the class costs"),
+    "reset-with-every-leader": Kill("reset-before-a-restart", "one reset was done more than once"),
     "restored-copy-buys": Kill("restored", "I13"),
     "rewind-unnoticed": Kill("rewound", "I2"),
     "rewound-buys-again": Kill("rewound-to-a-reservation", "I6"),
@@ -99,6 +102,9 @@ KILLS: dict[str, Kill] = {
     "short-settle": Kill("cut-off-while-it-orders", "I9"),
     "stopped-is-gone": Kill("outbid", "I9"),
     "strays-halt-the-sweep": Kill("declared-over", "I2"),
+    "tenant-reaches-all-namespaces": Kill(
+        "budget-of-a-tenant-over-all-namespaces", "a tenant evicted the pods of others"
+    ),
     "token-kept-after-the-join": Kill("joins-a-tailnet", "J2"),
     "token-made-anew": Kill("lost-answer-to-a-token", "J1"),
     "unknown-is-refusal": Kill("lost-answer", "I9"),

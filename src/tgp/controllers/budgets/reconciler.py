@@ -334,7 +334,7 @@ class BudgetReconciler:
             self._journal.note(BudgetNoted(_subject(record), "QuotaExceeded", message, warning=True))
             return True
         begun = seconds(since) + memory.spec.enforcement.grace_period_seconds
-        by = back_by(memory.account.window, begun, seen.now)
+        by = back_by(memory.account.rolls, begun, seen.now)
         if action == "Pause":
             return await self._pause(record, memory, seen.now, by)
         memory.blocked = {uid: again for uid, again in memory.blocked.items() if uid in memory.pods}
@@ -347,7 +347,7 @@ class BudgetReconciler:
         return acted
 
     async def _pause(self, record: KubeObject[GPUWorkloadBudget], memory: BudgetMemory, now: int, by: int) -> bool:
-        since = by - back_within(memory.account.window)  # what was annotated before had its chance
+        since = by - back_within(memory.account.rolls)  # what was annotated before had its chance
         passed, stopping = self._pauser.passed(memory, since), self._pauser.stopping(memory, since)
         acted = False
         chosen = victims(memory.pods, memory.account, memory.limits, now, by=by, passed=passed, stopping=stopping)
@@ -392,7 +392,7 @@ def _idle_from(record: KubeObject[GPUWorkloadBudget], now: datetime) -> datetime
 
 
 def _back_at(memory: BudgetMemory, seen: Assessment, begun: datetime) -> datetime:
-    return begun + timedelta(seconds=back_by(memory.account.window, seconds(begun), seen.now) - seconds(begun))
+    return begun + timedelta(seconds=back_by(memory.account.rolls, seconds(begun), seen.now) - seconds(begun))
 
 
 def _subject(record: KubeObject[GPUWorkloadBudget]) -> FactSubject:

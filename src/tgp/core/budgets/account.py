@@ -77,6 +77,11 @@ class BudgetAccount:
         """Seconds that it looks back; of a calendar at least its longest period."""
         return self.width * BUCKETS
 
+    @property
+    def rolls(self) -> int:
+        """Seconds of a rolling window, out of which hours come back all the time; 0: a calendar, where none do."""
+        return self.window if self.period is None else 0
+
     def begins(self, now: int) -> int:
         """Since when use counts at this moment."""
         if self.period is not None and now >= self.turns_at:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 import click
 
 from tgp.api.values import duration, rfc3339
+from tgp.core.budgets.reset import ResetAsked
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.reports.cost_report import month_window
 from tgp.interfaces.cli import budgets_view
@@ -205,32 +206,41 @@ def top_up(
 @click.argument("name", metavar="NAME")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("-n", "--namespace", default="", metavar="NAME", help="Default: the kubeconfig's.")
+@_output
 @_where[0]
 @_where[1]
 @click.pass_obj
-def reset(services: CliServices, *, name: str, yes: bool, namespace: str, kubeconfig: str, context: str) -> None:
+def reset(
+    services: CliServices, *, name: str, yes: bool, namespace: str, how: str, kubeconfig: str, context: str
+) -> None:
     """Start a budget's account afresh: what was used counts no longer. An Event says who asked, and when.
 
     The hours stay in the daily report.
     """
     key, begun = _budget(name, namespace), BegunSteps("Nothing was changed.")
 
-    async def ask() -> None:
+    async def ask() -> tuple[BudgetLine, ResetAsked]:
         async with services.budgets(kubeconfig, context) as found:
             line = (await found.enquire(key)).line
-            used = budgets_view.hours(line.seen.used) if line.seen is not None else "0"
-            if not agreed(f"Reset budget {line.key}? {used} GPU-hours would count no longer.", yes=yes):
+            if not agreed(f"Reset budget {line.key}? {_used(line)} GPU-hours would count no longer.", yes=yes):
                 raise click.UsageError("Nothing was reset. Without a terminal, add --yes.")
             begun.words = "Whether the budget was reset is unknown: see its Events."
-            asked = await found.reset(line.key)
-            who = f" as {asked.who}" if asked.who else ""
-            click.echo(f"Budget {line.key} is reset at {rfc3339(asked.at)}{who}: {used} GPU-hours count no longer.")
-            click.echo(f"next: {as_called(f'tgp why budget/{line.key}')}")
+            return line, await found.reset(line.key)
 
     try:
-        run(ask(), begun)
+        line, asked = run(ask(), begun)
     except ClusterError as error:
         raise click.ClickException(str(error)) from error
+    if how != "table":
+        write(budgets_view.reset_document(line, asked), how)
+        return
+    who = f" as {asked.who}" if asked.who else ""
+    click.echo(f"Budget {line.key} is reset at {rfc3339(asked.at)}{who}: {_used(line)} GPU-hours count no longer.")
+    click.echo(f"next: {as_called(f'tgp why budget/{line.key}')}")
+
+
+def _used(line: BudgetLine) -> str:
+    return budgets_view.hours(line.seen.used) if line.seen is not None else "0"
 
 
 def _month(_ctx: click.Context, _param: click.Parameter, value: str) -> str:

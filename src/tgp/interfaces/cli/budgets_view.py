@@ -13,6 +13,7 @@ from tgp.api.values import rfc3339
 from tgp.core.budgets.assess import gpus_text, hours_text, usd_text
 from tgp.core.budgets.days import BudgetDay
 from tgp.core.budgets.quota import window_words
+from tgp.core.budgets.reset import ResetAsked
 from tgp.core.budgets.spans import seconds
 from tgp.interfaces.cli.next_step import next_lines
 from tgp.interfaces.cli.output import Cell, TableColumn, document, table, wrapped
@@ -117,6 +118,11 @@ def as_document(board: BudgetBoard) -> dict[str, Any]:
 
 def line_document(line: BudgetLine) -> dict[str, Any]:
     return document("Budget", **_item(line))
+
+
+def reset_document(line: BudgetLine, asked: ResetAsked) -> dict[str, Any]:
+    """As it was before the reset."""
+    return document("BudgetReset", resetAt=rfc3339(asked.at), by=asked.who, **_item(line))
 
 
 def _item(line: BudgetLine) -> dict[str, Any]:
