@@ -1,12 +1,13 @@
 """Pools on a real control plane: the shipped operator buys by sockets, the real scheduler places, KWOK runs the pods.
 
 The manifests of the first README are applied as they stand there. Their words are followed until pods run, as a new
-user would. Then twenty pairs of pods compete for machines of two prices.
+user would. Then pairs of pods compete for machines of two prices.
 """
 
 import re
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +32,11 @@ EPHEMERAL = {"key": "tgp.io/ephemeral", "operator": "Exists", "effect": "NoSched
 OF_THE_POOL = {"key": "gpu-node", "operator": "Equal", "value": "true", "effect": "NoSchedule"}
 PODS = 2  # of the Deployment
 WITH, WITHOUT = "nominated", "control"  # runs, each in a namespace of its name
-PAIRS = {WITH: 20, WITHOUT: 6}
+PAIRS = {WITH: 10, WITHOUT: 4}
 ALL_MACHINES = 2 * sum(PAIRS.values())
 # Of the pods of the run with nominations. The scheduler removes a nomination each time it tries the pod in vain, and
 # knows of the one that is written again some milliseconds later: in that moment another pod may take the machine.
-MISPLACED_AT_MOST = 3
+MISPLACED_AT_MOST = 2
 SMALL, LARGE = "RTX4090", "A100-80GB-SXM"  # 24 GB and 80 GB
 RUN = "example.com/run"  # the label that keeps the machines of the two runs apart
 WRITERS = 4
@@ -262,16 +263,64 @@ def no_nominations_there() -> tuple[dict[str, Any], dict[str, Any]]:
     return policy, binding
 
 
+@dataclass(frozen=True)
+class PairEnv:
+    """Both runs: what becomes of their pods and machines."""
+
+    plane: ControlPlane
+    simulators: Simulators
+    earlier: frozenset[str]  # machines of the tests before
+
+    def machines(self, gpu: str = "") -> list[SimulatedMachine]:
+        found = (each for each in bought(self.simulators) if each.id not in self.earlier)
+        return [each for each in found if gpu in ("", each.product.gpu)]
+
+    def nodes(self) -> list[dict[str, Any]]:
+        return list(self.plane.admin.call("GET", f"/api/v1/nodes?labelSelector={RUN}")["items"])
+
+    def pods(self, *runs: str) -> list[dict[str, Any]]:
+        return [pod for run in runs for pod in pods_of(self.plane, run)]
+
+    def nominated(self, run: str) -> int:
+        return sum("nominatedNodeName" in pod["status"] for pod in self.pods(run))
+
+    def are_nominated(self) -> bool:
+        return self.nominated(WITH) >= PAIRS[WITH] - MISPLACED_AT_MOST
+
+    def running(self, run: str) -> int:
+        return len(running(self.pods(run)))
+
+    def waits(self) -> list[str]:
+        """What requests without a Node say."""
+        lists = (
+            self.plane.admin.call("GET", f"/apis/tgp.io/v1/namespaces/{run}/gpurequests")["items"] for run in PAIRS
+        )
+        statuses = (each.get("status", {}) for found in lists for each in found)
+        return [str(each.get("message")) for each in statuses if not each.get("nodeName")]
+
+    def placed(self) -> dict[str, dict[str, str]]:
+        """Run → pod → the GPU model of its machine."""
+        model = {node["metadata"]["name"]: node["metadata"]["labels"]["tgp.io/gpu-type"] for node in self.nodes()}
+        return {
+            run: {
+                pod["metadata"]["name"]: model[pod["spec"]["nodeName"]]
+                for pod in self.pods(run)
+                if pod["spec"].get("nodeName")
+            }
+            for run in PAIRS
+        }
+
+
 @pytest.fixture(scope="module")
-def placed(plane, admin, simulators, registrar, replicas) -> dict[str, dict[str, str]]:
-    """Run → pod → the GPU model of its machine. All machines boot together, and the 80 GB show their GPUs first."""
+def pairs(plane, admin, simulators, replicas) -> PairEnv:
+    """A class that can buy both models, plenty of them on sale, and a namespace for each run."""
 
     def plenty(api: Any) -> None:
         for stand in api.simulators[PROVIDER].fleet.stands.values():
             stand.stock = ALL_MACHINES
 
     simulators.look(plenty)
-    before = {machine.id for machine in bought(simulators)}
+    env = PairEnv(plane, simulators, frozenset(machine.id for machine in bought(simulators)))
     entry = {"name": PROVIDER, "settings": {"endpoint": simulators.urls()[PROVIDER]}}
     spec = {
         "providers": [entry],
@@ -279,17 +328,22 @@ def placed(plane, admin, simulators, registrar, replicas) -> dict[str, dict[str,
         "instanceRequirements": {"gpuTypes": [SMALL, LARGE]},
     }
     node_class = {"apiVersion": "tgp.io/v1", "kind": "GPUNodeClass", "metadata": {"name": "pairs"}, "spec": spec}
-    namespaces = ({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": run}} for run in (WITH, WITHOUT))
+    namespaces = ({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": run}} for run in PAIRS)
     admin.apply(*no_nominations_there(), *namespaces, node_class)
     replicas.until(
         lambda: condition(status_of(plane, "gpunodeclasses/pairs"), "Ready").get("status") == "True",
         "the class is Ready",
     )
-    for run in (WITH, WITHOUT):
+    for run in PAIRS:
         replicas.until(lambda run=run: admin.run("get", "sa", "default", f"--namespace={run}").returncode == 0, "")
+    return env
 
+
+@pytest.fixture(scope="module")
+def wanted(pairs, plane, admin, registrar, replicas) -> None:
+    """The scheduler has tried every pod in vain, and then the pools come: machines are planned for all pods at once."""
     registrar.with_gpus = False
-    pods = [pod for run, pairs in PAIRS.items() for number in range(pairs) for pod in a_pair(run, number)]
+    pods = [pod for run, number in PAIRS.items() for each in range(number) for pod in a_pair(run, each)]
     with ThreadPoolExecutor(WRITERS) as writers:
         list(
             writers.map(
@@ -298,69 +352,44 @@ def placed(plane, admin, simulators, registrar, replicas) -> dict[str, dict[str,
             )
         )
     replicas.until(
-        lambda: (
-            sum(bool(pod["status"].get("conditions")) for run in (WITH, WITHOUT) for pod in pods_of(plane, run))
-            == len(pods)
-        ),
+        lambda: sum(bool(pod["status"].get("conditions")) for pod in pairs.pods(*PAIRS)) == len(pods),
         "the scheduler has tried every pod",
     )
-    admin.apply(a_pool(WITH), a_pool(WITHOUT))  # machines are planned for all pods of a pool at once
+    admin.apply(a_pool(WITH), a_pool(WITHOUT))
 
-    def new() -> list[SimulatedMachine]:
-        return [each for each in bought(simulators) if each.id not in before]
 
-    def nodes() -> list[dict[str, Any]]:
-        return list(plane.admin.call("GET", f"/api/v1/nodes?labelSelector={RUN}")["items"])
-
-    def nominated(run: str) -> int:
-        return sum("nominatedNodeName" in pod["status"] for pod in pods_of(plane, run))
-
-    def waits() -> list[str]:
-        """What requests without a Node say."""
-        found = (
-            each
-            for run in (WITH, WITHOUT)
-            for each in plane.admin.call("GET", f"/apis/tgp.io/v1/namespaces/{run}/gpurequests")["items"]
-        )
-        statuses = (each.get("status", {}) for each in found)
-        return [str(each.get("message")) for each in statuses if not each.get("nodeName")]
-
+@pytest.fixture(scope="module")
+def placed(pairs, wanted, plane, registrar, replicas) -> dict[str, dict[str, str]]:
+    """Run → pod → the GPU model of its machine. All machines boot together, and the 80 GB show their GPUs first."""
     replicas.until(
-        lambda: len(nodes()) == ALL_MACHINES and nominated(WITH) >= PAIRS[WITH] - MISPLACED_AT_MOST,
-        lambda: f"{len(new())} machines, {len(nodes())} Nodes, {nominated(WITH)} nominated: {waits()}",
+        lambda: len(pairs.nodes()) == ALL_MACHINES and pairs.are_nominated(),
+        lambda: (
+            f"{len(pairs.machines())} machines, {len(pairs.nodes())} Nodes, {pairs.nominated(WITH)} nominated: "
+            f"{pairs.waits()}"
+        ),
     )
-    assert nominated(WITHOUT) == 0
+    assert pairs.nominated(WITHOUT) == 0
 
     def shown_while_nominated() -> bool:
         """The scheduler stands still: it has just removed a nomination, or it has not."""
         with plane.standing_still("kube-scheduler"):
-            if nominated(WITH) < PAIRS[WITH] - MISPLACED_AT_MOST:
+            if not pairs.are_nominated():
                 return False
-            for machine in new():
-                if machine.product.gpu == LARGE:
-                    registrar.show_gpus(machine)
+            for machine in pairs.machines(LARGE):
+                registrar.show_gpus(machine)
         return True
 
     replicas.until(shown_while_nominated, "they are nominated")
-    replicas.until(lambda: len(running(pods_of(plane, WITHOUT))) == PAIRS[WITHOUT], "what came first is taken")
-    for machine in new():
-        if machine.product.gpu == SMALL:
-            registrar.show_gpus(machine)
+    replicas.until(lambda: pairs.running(WITHOUT) == PAIRS[WITHOUT], "what came first is taken")
+    for machine in pairs.machines(SMALL):
+        registrar.show_gpus(machine)
     replicas.until(
-        lambda: len(running(pods_of(plane, WITH))) >= 2 * PAIRS[WITH] - MISPLACED_AT_MOST,
-        lambda: f"{len(running(pods_of(plane, WITH)))} pods run",
+        lambda: pairs.running(WITH) >= 2 * PAIRS[WITH] - MISPLACED_AT_MOST,
+        lambda: f"{pairs.running(WITH)} pods run",
     )
-    model = {node["metadata"]["name"]: node["metadata"]["labels"]["tgp.io/gpu-type"] for node in nodes()}
-    assert len(new()) == ALL_MACHINES
-    assert all(machine.phase is Phase.RUNNING for machine in new())
-    return {
-        run: {
-            pod["metadata"]["name"]: model[pod["spec"]["nodeName"]]
-            for pod in pods_of(plane, run)
-            if pod["spec"].get("nodeName")
-        }
-        for run in (WITH, WITHOUT)
-    }
+    assert len(pairs.machines()) == ALL_MACHINES
+    assert all(machine.phase is Phase.RUNNING for machine in pairs.machines())
+    return pairs.placed()
 
 
 def test_pods_go_to_the_machines_that_were_bought_for_them(placed):
