@@ -6,7 +6,7 @@ PY := .venv/bin/python
 # A KUBECONFIG that merely stands in the environment must not turn `make run` loose on a real cluster:
 # only one given on make's own command line counts.
 
-.PHONY: help run test prove test-live check format bench lock manifests docs cluster clean ready ready-to-run
+.PHONY: help run test prove test-live check format bench lock manifests docs release cluster clean ready ready-to-run
 
 help: ## what can be done here
 	@printf 'tgp: rents GPU machines for a Talos cluster when pods need them, and terminates them when they are idle.\n\n'
@@ -59,6 +59,9 @@ manifests: ready ## write the chart's generated files, deploy/install.yaml and d
 
 docs: ready ## build the documentation site into build/site
 	@$(PY) -m tools.docs_site
+
+release: ready ## everything of a release into dist/, with checksums; pushes nothing (VERSION=0.1.0)
+	@$(PY) -m tools.release "$(VERSION)"
 
 cluster: ready ## start a real control plane for yourself and print its KUBECONFIG
 	@$(PY) -m tools.controlplane

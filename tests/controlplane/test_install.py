@@ -24,6 +24,7 @@ from tools.controlplane.kubectl import Kubectl
 from tools.controlplane.nodes import fake_node
 from tools.controlplane.plane import EVERYTHING, ControlPlane
 from tools.manifests import CHART, INSTALL, KINDS_CHART
+from tools.release import PREVIOUS
 
 NAMESPACE = "tgp-system"
 DEPLOYMENT = "deployment/tgp-operator-controller-manager"
@@ -123,6 +124,12 @@ def reason(admin: Kubectl) -> str:
     return admin("get", "gpunodeclass/gpus", "-o", 'jsonpath={.status.conditions[?(@.type=="Ready")].reason}').strip()
 
 
+def disown_kinds(admin: Kubectl) -> None:
+    """As they are after a first install, when they belong to no release."""
+    crds = admin("get", "crd", "-o", "name").split()
+    admin("annotate", *crds, "meta.helm.sh/release-name-", "meta.helm.sh/release-namespace-")
+
+
 def test_the_life_of_an_installation(plane, admin, helm, tmp_path):
     """One after the other, as an administrator does it."""
     admin("apply", "--server-side", "--dry-run=server", f"--filename={INSTALL}")
@@ -164,9 +171,17 @@ def test_the_life_of_an_installation(plane, admin, helm, tmp_path):
     assert admin("get", "clusterrole/tgp-operator", "--ignore-not-found") == ""
     assert admin("get", "gpunodeclass/gpus", "-o", "name").strip() == "gpunodeclass.tgp.io/gpus", "the kinds stay"
     assert admin("get", "secret/tgp-operator-secret", "-n", NAMESPACE, "-o", "name").strip()
-    crds = admin("get", "crd", "-o", "name").split()
-    admin(
-        "annotate", *crds, "meta.helm.sh/release-name-", "meta.helm.sh/release-namespace-"
-    )  # as after a first install
+    disown_kinds(admin)
     admin("delete", "gpunodeclass/gpus")
     admin("delete", "secret/tgp-operator-secret", "-n", NAMESPACE)
+
+
+def test_every_earlier_release_is_upgraded_to_this_one(admin, helm):
+    """Kinds first, as the documentation says; the tree itself stands for a release that was just made."""
+    for chart in (*sorted(PREVIOUS.glob("tgp-operator-*.tgz")), CHART):
+        helm("install", "tgp", str(chart), f"--namespace={NAMESPACE}")
+        helm("upgrade", "--install", "kinds", str(KINDS_CHART), f"--namespace={NAMESPACE}", "--take-ownership")
+        helm("upgrade", "tgp", str(CHART), f"--namespace={NAMESPACE}", "--reset-then-reuse-values", *WAIT)
+        helm("uninstall", "tgp", f"--namespace={NAMESPACE}", *WAIT)
+        helm("uninstall", "kinds", f"--namespace={NAMESPACE}")
+        disown_kinds(admin)

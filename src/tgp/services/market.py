@@ -20,6 +20,7 @@ from tgp.core.model.regions import known_region, nearest_regions, region_fits
 from tgp.ports.clock import Clock
 from tgp.ports.cloud import KeyReport
 from tgp.services.credentials import ProviderAccess
+from tgp.services.marked_machines import MarkedMachines, marked_machines
 from tgp.services.market_documents import (
     CheckRow,
     Elsewhere,
@@ -49,6 +50,9 @@ class MarketService:
     clock: Clock
     book: PriceBook = field(default_factory=PriceBook)
     asked_at: dict[str, datetime] = field(default_factory=dict)
+
+    async def machines(self) -> MarkedMachines:
+        return await marked_machines(self.accesses, self.clouds)
 
     # -- tgp offers --------------------------------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tgp.ports.cluster import Cluster
     from tgp.services.budget_documents import BudgetBoard, BudgetEnquiry, BudgetLine, BudgetReport, Simulation
     from tgp.services.confirmed import Confirmed
+    from tgp.services.marked_machines import MarkedMachines
     from tgp.services.market_documents import OfferAnswer, OfferQuestion, Prices
     from tgp.services.owned_machines import OwnedMachineState
     from tgp.services.plan_documents import (
@@ -47,6 +48,10 @@ class MarketActions(Protocol):
     """What the providers sell, asked with the API keys of this terminal."""
 
     async def look(self, question: "OfferQuestion") -> "OfferAnswer": ...
+
+    async def machines(self) -> "MarkedMachines":
+        """That an operator of any cluster bought."""
+        ...
 
 
 class RequestActions(Protocol):

@@ -17,6 +17,7 @@ from tgp.interfaces.cli.cluster_options import cluster_options
 from tgp.interfaces.cli.completion import live_names
 from tgp.interfaces.cli.confirm import agreed, confirmed, interactive
 from tgp.interfaces.cli.context import CliServices, ClusterActions
+from tgp.interfaces.cli.doctor_anywhere import look_everywhere
 from tgp.interfaces.cli.doctor_one import examine
 from tgp.interfaces.cli.doctor_view import DoctorReport, as_document, exit_code, render
 from tgp.interfaces.cli.interrupt import BegunSteps, run
@@ -31,6 +32,7 @@ LOOK_EVERY = 5.0
 @click.command()
 @click.argument("what", default="", metavar="[node/NAME|request/NAME]", shell_complete=live_names)
 @click.option("--orphans", is_flag=True, help="Only machines that no request owns.")
+@click.option("--no-cluster", is_flag=True, help="Machines of any cluster, by the API keys in the environment alone.")
 @click.option("--fix", is_flag=True, help="Fix what a command can fix, after a question.")
 @click.option("--yes", is_flag=True, help="With --fix: do not ask.")
 @click.option("-o", "--output", "how", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True)
@@ -41,6 +43,7 @@ def doctor(
     *,
     what: str,
     orphans: bool,
+    no_cluster: bool,
     fix: bool,
     yes: bool,
     how: str,
@@ -50,10 +53,15 @@ def doctor(
 ) -> None:
     """Compare what the providers list with the objects in the cluster, and offer to fix differences.
 
-    With a Node or a request: that one machine, from its request to the connection to its kubelet.
+    With a Node or a request: that one machine, from its request to the connection to its kubelet. With --no-cluster:
+    every machine that tgp bought from the providers whose API keys are in the environment, for when a cluster is gone.
 
     Exit code 0: no problem; 1: a problem is left; 2: a provider could not be asked, so its machines are unknown.
     """
+    if no_cluster:
+        if what or orphans or fix or kubeconfig or context:
+            raise click.UsageError("--no-cluster asks the providers alone: it can be combined with --output only.")
+        raise SystemExit(look_everywhere(services, how))
     if what:
         if orphans or fix:
             raise click.UsageError("--orphans and --fix cannot be combined with a Node or a request.")

@@ -1,0 +1,131 @@
+"""`make release VERSION=…`: everything of a release into `dist/`, and nothing is pushed.
+
+Changelog, both charts, install.yaml, the wheel (built twice, and equal), a bill of materials, checksums. The packaged
+charts are also kept in tests/charts: the next release is tried as an upgrade of them.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tgp import __version__
+from tools import toolbox
+from tools.controlplane.helm import Helm
+from tools.manifests import CHART, INSTALL, KINDS_CHART, ROOT
+
+DIST = ROOT / "dist"
+FRAGMENTS = ROOT / "changelog.d"
+PREVIOUS = ROOT / "tests" / "charts"
+RUNTIME = ROOT / "requirements" / "runtime.txt"
+LOCKED = re.compile(r"^([\w.-]+)==([^\s;]+)[^\\\n]*((?:\\\n    --hash=sha256:[0-9a-f]{64} ?)+)", re.MULTILINE)
+VERSIONED = ("src/tgp/__init__.py", "pyproject.toml", "deploy/charts/*/Chart.yaml")
+BUILD_BOUND_S = 300
+
+
+class ReleaseFailed(Exception):
+    """The text says what to change."""
+
+
+def main() -> int:
+    asked = sys.argv[1] if len(sys.argv) > 1 else ""
+    try:
+        made = release(asked, DIST)
+    except ReleaseFailed as error:
+        print(error, file=sys.stderr)
+        return 1
+    PREVIOUS.mkdir(exist_ok=True)
+    for chart in made:
+        if chart.suffix == ".tgz":
+            shutil.copy(chart, PREVIOUS)
+    print("\n".join(str(path.relative_to(ROOT)) for path in made))
+    print(f"Nothing was pushed. Commit {PREVIOUS.relative_to(ROOT)}, remove the fragments in changelog.d, and tag.")
+    return 0
+
+
+def release(version: str, into: Path) -> list[Path]:
+    """Raises ReleaseFailed before anything is written where the version is not that of the tree."""
+    if version != __version__:
+        said = f"VERSION={version}" if version else "no VERSION was given"
+        raise ReleaseFailed(f"{said}, but the tree has {__version__}: change it in {', '.join(VERSIONED)}")
+    shutil.rmtree(into, ignore_errors=True)
+    into.mkdir(parents=True)
+    (into / "CHANGELOG.md").write_text(changelog(version), encoding="utf-8")
+    (into / "sbom.cdx.json").write_text(json.dumps(bill(version), indent=2) + "\n", encoding="utf-8")
+    shutil.copy(INSTALL, into)
+    wheel(into)
+    with tempfile.TemporaryDirectory() as home:
+        helm = Helm(toolbox.find(toolbox.HELM_CLIENT), Path(home))
+        for chart in (CHART, KINDS_CHART):
+            helm("package", str(chart), f"--destination={into}")
+    sums = [f"{_digest(path)}  {path.name}\n" for path in sorted(into.iterdir())]
+    (into / "SHA256SUMS").write_text("".join(sums), encoding="utf-8")
+    return sorted(into.iterdir())
+
+
+def changelog(version: str) -> str:
+    """One line per fragment, in the order of their names."""
+    fragments = sorted(FRAGMENTS.glob("*.change.md"))
+    lines = [f"- {' '.join(path.read_text('utf-8').split())}" for path in fragments]
+    return "\n".join((f"# {version}", "", *lines, ""))
+
+
+def wheel(into: Path) -> None:
+    """Twice: what cannot be built again byte for byte cannot be checked by others."""
+    when = subprocess.run(
+        ("git", "log", "-1", "--format=%ct"), cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    with tempfile.TemporaryDirectory() as folder:
+        first, second = (_built(Path(folder) / turn, when.strip()) for turn in ("first", "second"))
+        if _digest(first) != _digest(second):
+            raise ReleaseFailed("two builds of the wheel differ: something of this machine or moment gets into it")
+        shutil.copy(first, into)
+
+
+def _built(place: Path, when: str) -> Path:
+    subprocess.run(
+        (sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(place)),
+        cwd=ROOT,
+        env={**os.environ, "SOURCE_DATE_EPOCH": when},
+        capture_output=True,
+        timeout=BUILD_BOUND_S,
+        check=True,
+    )
+    (built,) = place.glob("*.whl")
+    return built
+
+
+def bill(version: str) -> dict[str, Any]:
+    """CycloneDX 1.6: every package that the image installs, with the hashes it is recognised by."""
+    packages = LOCKED.findall(RUNTIME.read_text("utf-8"))
+    return {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "version": 1,
+        "metadata": {"component": {"type": "application", "name": "tgp", "version": version, "bom-ref": "tgp"}},
+        "components": [
+            {
+                "type": "library",
+                "name": name,
+                "version": number,
+                "purl": f"pkg:pypi/{name.lower()}@{number}",
+                "bom-ref": f"pkg:pypi/{name.lower()}@{number}",
+                "hashes": [{"alg": "SHA-256", "content": each} for each in re.findall(r"[0-9a-f]{64}", hashes)],
+            }
+            for name, number, hashes in packages
+        ],
+    }
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
