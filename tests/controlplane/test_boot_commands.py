@@ -54,7 +54,7 @@ def test_the_join_secret_is_made_changed_and_taken_for_a_config(tgp, kubectl, na
     assert tgp(*words).returncode == 1, "it was not confirmed"
     changed = tgp(*words, "--yes")
     assert changed.returncode == 0, changed.stderr
-    stored = json.loads(kubectl("--operator-namespace", namespace, "get", "secret", "tgp-join", "--output=json"))
+    stored = json.loads(kubectl("--namespace", namespace, "get", "secret", "tgp-join", "--output=json"))
     assert set(stored["data"]) == set(manifest["stringData"]), "what is not there any more went"
 
 

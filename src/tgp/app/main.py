@@ -35,6 +35,7 @@ COMMANDS = {  # name: where it lives, what it does
     "down": ("tgp.interfaces.cli.down:down", "Terminate every machine of this cluster, and prove it."),
     "hold": ("tgp.interfaces.cli.hold:hold", "Pause all purchases; terminations continue."),
     "node": ("tgp.interfaces.cli.node:node", "Test whether a machine you own can be powered on and off."),
+    "nodes": ("tgp.interfaces.cli.nodes:nodes", "Show rented machines and your own: GPUs in use, price, age, address."),
     "observe": ("tgp.app.commands.observe:observe", "Show a real cluster live: buy nothing, write nothing."),
     "offers": ("tgp.interfaces.cli.offers:offers", "Show the offers on sale now: price, age, availability."),
     "plan": ("tgp.interfaces.cli.plan:plan", "Show which machines would be bought for pods that wait, and why."),

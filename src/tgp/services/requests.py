@@ -38,6 +38,7 @@ from tgp.ports.cluster import (
 )
 from tgp.services.cluster_reads import NO_KINDS, ClusterReads
 from tgp.services.market import MarketService
+from tgp.services.nodes import NodesReport, gpu_nodes
 from tgp.services.owned_machines import OwnedMachineState, owned_machine
 from tgp.services.purchase_preview import ClusterState, planned
 from tgp.services.request_documents import ClusterStatus, Enquiry, Holder, Look, RentPlan
@@ -208,6 +209,9 @@ class RequestService:
 
     async def delete(self, key: ObjectKey, uid: str) -> None:
         await self._reads.cluster.delete(GPU_REQUEST, key, uid=uid)
+
+    async def gpu_nodes(self) -> NodesReport:
+        return await gpu_nodes(self._reads)
 
     async def owned(self, name: str) -> OwnedMachineState:
         return await owned_machine(self._reads, name)

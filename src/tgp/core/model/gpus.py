@@ -102,6 +102,9 @@ def get(model: str) -> Gpu | None:
     return catalogue().gpus.get(model)
 
 
+GPU_RESOURCES = frozenset({"nvidia.com/gpu", "amd.com/gpu"})  # that a device plugin provides for a whole GPU
+
+
 def resource_name(model: str) -> str:
     """The extended resource its device plugin provides."""
     gpu = get(model)

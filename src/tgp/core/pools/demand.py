@@ -10,6 +10,7 @@ import msgspec
 
 from tgp.api.field_error import Invalid
 from tgp.api.values import duration, microusd
+from tgp.core.model.gpus import GPU_RESOURCES
 from tgp.core.model.labels import NO_LABELS
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
@@ -17,7 +18,6 @@ from tgp.core.pools.capacity import with_pods
 from tgp.core.pools.planner.classes import GANG, GANG_SIZE, MAX_PRICE, MAX_WAIT
 from tgp.core.pools.planner.world import NO_POOL, Capacity, PoolReason, Unserved
 
-GPU_RESOURCES = frozenset({"nvidia.com/gpu", "amd.com/gpu"})  # that a device plugin provides for a whole GPU
 GPU_VENDORS = ("nvidia.com/", "amd.com/", "gpu.intel.com/", "habana.ai/")
 # Other ways to name a gang. Both are labels; LeaderWorkerSet writes its size as an annotation.
 POD_GROUP = "scheduling.x-k8s.io/pod-group"

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tgp.services.confirmed import Confirmed
     from tgp.services.marked_machines import MarkedMachines
     from tgp.services.market_documents import OfferAnswer, OfferQuestion, Prices
+    from tgp.services.nodes import NodesReport
     from tgp.services.owned_machines import OwnedMachineState
     from tgp.services.plan_documents import (
         ConsolidationPlan,
@@ -76,6 +77,10 @@ class RequestActions(Protocol):
 
     async def delete(self, key: "ObjectKey", uid: str) -> None:
         """The operator terminates its machine then. A request that is already gone is a success."""
+        ...
+
+    async def gpu_nodes(self) -> "NodesReport":
+        """Every Node with GPUs, and the machines that classes name. Raises ClusterError."""
         ...
 
     async def owned(self, name: str) -> "OwnedMachineState":

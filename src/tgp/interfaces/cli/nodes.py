@@ -1,0 +1,148 @@
+"""`tgp nodes`: rented machines and those you own, with price, use, age and address. It reads only the cluster."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+from rich.console import Group
+from rich.text import Text
+
+from tgp.api.values import rfc3339
+from tgp.core.model.money import dollars
+from tgp.interfaces.cli.context import CliServices
+from tgp.interfaces.cli.interrupt import run
+from tgp.interfaces.cli.next_step import next_lines
+from tgp.interfaces.cli.output import (
+    Cell,
+    TableColumn,
+    document,
+    fits,
+    show,
+    table,
+    terminal_width,
+    usd,
+    waiting,
+    wrapped,
+    write,
+)
+from tgp.interfaces.terminal.snapshot import age
+from tgp.ports.cluster import ClusterError
+from tgp.services.nodes import OTHER, RENTED, MachineNode, NodesReport, address_of
+
+NOTHING: Cell = ("-", "dim")
+STATES = {"Ready": "green", "NotReady": "red", "Off": "dim"}
+
+
+@click.command()
+@click.option("-o", "--output", "how", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True)
+@click.option("--kubeconfig", default="", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config.")
+@click.option("--context", default="", metavar="NAME", help="Default: the kubeconfig's current one.")
+@click.pass_obj
+def nodes(services: CliServices, *, how: str, kubeconfig: str, context: str) -> None:
+    """Show every Node with GPUs: rented, your own or another, with GPUs in use, price, age and address.
+
+    Machines you own are shown while they are off, too. Reads only the cluster.
+    """
+    try:
+        with waiting("asking the cluster …"):
+            report = run(_report(services, kubeconfig, context))
+    except ClusterError as error:
+        raise click.ClickException(str(error)) from error
+    if how == "table":
+        width = terminal_width()
+        show(render(report, width), width)
+    else:
+        write(as_document(report), how)
+
+
+async def _report(services: CliServices, kubeconfig: str, context: str) -> NodesReport:
+    async with services.requests(kubeconfig, context) as requests:
+        return await requests.gpu_nodes()
+
+
+def state_of(row: MachineNode) -> str:
+    """A machine you own whose Node does not report and that nothing uses is off."""
+    if row.node is not None and row.node.ready:
+        return "Cordoned" if row.node.cordoned else "Ready"
+    return "Off" if row.kind == "owned" and row.request is None else "NotReady"
+
+
+def render(report: NodesReport, width: int) -> Group:
+    rows = report.nodes
+    lines: list[Text] = table(_columns(report, width), width) if rows else []
+    lines += [Text()] if rows else []
+    lines += wrapped(_summary(rows), width, style="" if rows else "bold")
+    if not report.requests_known:
+        lines += wrapped("You may not list GPURequests: prices of rented machines are unknown.", width, style="yellow")
+    first = next((row for row in rows if row.kind != OTHER), None)
+    return Group(*lines, *next_lines(f"tgp why node/{first.name}" if first is not None else "tgp rent --help"))
+
+
+def _columns(report: NodesReport, width: int) -> list[TableColumn]:
+    """Name, use and price stay however narrow the terminal is."""
+    rows = report.nodes
+    made = [row.node.created_at if row.node is not None else None for row in rows]
+    every = {
+        "node": TableColumn("NODE", tuple((row.name, "") for row in rows), longest=40),
+        "kind": TableColumn(
+            "KIND", tuple((row.provider if row.kind == RENTED and row.provider else row.kind, "") for row in rows)
+        ),
+        "state": TableColumn("STATE", tuple((state_of(row), STATES.get(state_of(row), "yellow")) for row in rows)),
+        "gpu": TableColumn("GPU", tuple((row.gpu, "") if row.gpu else NOTHING for row in rows)),
+        "used": TableColumn("USED", tuple(_used(row) for row in rows), right=True),
+        "hourly": TableColumn("$/H", tuple(_hourly(row) for row in rows), right=True),
+        "age": TableColumn(
+            "AGE", tuple((age(report.now - each), "") if each is not None else NOTHING for each in made), right=True
+        ),
+        "address": TableColumn(
+            "ADDRESS",
+            tuple((address_of(row.node) or "-", "") if row.node is not None else NOTHING for row in rows),
+        ),
+        "request": TableColumn(
+            "REQUEST", tuple((str(row.request), "") if row.request is not None else NOTHING for row in rows), longest=40
+        ),
+    }
+    for name in ("request", "address", "age", "gpu", "kind"):
+        if fits(list(every.values()), width):
+            break
+        del every[name]
+    return list(every.values())
+
+
+def _summary(rows: Sequence[MachineNode]) -> str:
+    if not rows:
+        return "No Node has GPUs, and no class names a machine of yours."
+    paid = [row for row in rows if row.hourly_microusd]
+    gpus, used = sum(row.gpus for row in rows), sum(row.used or 0 for row in rows)
+    in_use = f"{used} of {gpus} GPUs in use" if all(row.used is not None for row in rows) else f"{gpus} GPUs"
+    machines = "1 machine" if len(paid) == 1 else f"{len(paid)} machines"
+    return f"{in_use}; {dollars(sum(row.hourly_microusd or 0 for row in paid))} an hour for {machines}."
+
+
+def _used(row: MachineNode) -> Cell:
+    return (f"{'?' if row.used is None else row.used}/{row.gpus}", "")
+
+
+def _hourly(row: MachineNode) -> Cell:
+    return NOTHING if row.hourly_microusd is None else (dollars(row.hourly_microusd), "")
+
+
+def as_document(report: NodesReport) -> dict[str, Any]:
+    return document("NodesReport", asOf=rfc3339(report.now), nodes=[_item(row) for row in report.nodes])
+
+
+def _item(row: MachineNode) -> dict[str, Any]:
+    made = row.node.created_at if row.node is not None else None
+    return {
+        "name": row.name,
+        "kind": row.kind,
+        "provider": row.provider or None,
+        "state": state_of(row),
+        "gpu": row.gpu or None,
+        "gpus": row.gpus,
+        "gpusUsed": row.used,
+        "usdPerHour": usd(row.hourly_microusd) if row.hourly_microusd is not None else None,
+        "createdAt": rfc3339(made) if made is not None else None,
+        "address": (address_of(row.node) or None) if row.node is not None else None,
+        "request": {"namespace": row.request.namespace, "name": row.request.name} if row.request is not None else None,
+    }
