@@ -13,7 +13,7 @@ help: ## what can be done here
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@printf '\n  FOR=30s        with run: end by itself after that much wall time\n'
 	@printf '  KUBECONFIG=…   with run: observe a real cluster; nothing is bought, nothing is written\n'
-	@printf '  NAME=cache     with bench: one of cache, disruption, karpenter, market, mesh, planner, safety, simulation, startup (all when absent)\n'
+	@printf '  NAME=cache     with bench: one of accounting, admission, budget, burst, cache, churn, disruption, karpenter, market, mesh, planner, safety, simulation, startup (all when absent)\n'
 	@printf '  T=tests/core   with test: only these tests, by one pytest\n'
 	@printf '  NAME=faults,plans   with prove: only these steps\n'
 	@printf '  TGP_LANES=1    with test, prove and check: how many at a time (as many as there are cores when absent)\n'

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 from tests.sim.cluster.manifests import a_pod
 from tests.sim.test_budgets import CPU, a_budget, a_team_pod, begin, condition, reasons, status
+from tgp.adapters.kube.store import Store
 from tgp.api.resource import GPU_WORKLOAD_BUDGET, POD, VALIDATING_ADMISSION_POLICY_BINDING
 from tgp.app.demo.fixtures import create_object
 from tgp.core.budgets.admission import GATE, LABEL
@@ -72,6 +74,26 @@ def test_a_closed_budget_denies_new_pods_in_words_and_an_open_one_does_not(world
     world.run(minutes=61)
     assert label(world) == "", "an open budget costs nothing at admission"
     a_team_pod(world, "third")
+
+
+def test_a_list_without_any_budget_lets_no_pod_go(world):
+    """A new leader is shown no budget once; the next list shows it again."""
+    put, blind = Store.replace, [False]
+
+    async def replace_all(store: Store[Any], listed: Any, version: int, *, rewound: bool = False) -> None:
+        empty = blind[0] and store.resource == GPU_WORKLOAD_BUDGET
+        blind[0] = blind[0] and not empty
+        await put(store, {} if empty else listed, version, rewound=rewound)
+
+    used_up(world, "Gate")
+    a_team_pod(world, "waits")
+    world.run(seconds=10)
+    with patch.object(Store, "replace", replace_all):
+        blind[0] = True
+        world.processes["operator-0"].crash(restart_after=5)
+        world.run(seconds=90)
+        assert not blind[0], "it was shown no budget"
+    assert gated(world) == ["waits"]
 
 
 def test_a_closed_budget_gates_new_pods_and_lets_the_oldest_go_first_as_hours_come_back(world):

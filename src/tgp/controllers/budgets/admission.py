@@ -1,6 +1,6 @@
 """What budgets say when pods are created: the label by which policies select them, and gates that are lifted again."""
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from datetime import datetime, timedelta
 
@@ -76,7 +76,9 @@ class GateReconciler:
         cluster: Cluster,
         journal: Journal,
         clock: Clock,
+        list_budgets: Callable[[], Awaitable[None]],
     ) -> None:
+        self._list_budgets = list_budgets
         self._gated = gated
         self._pods = pods
         self._tracker = tracker
@@ -93,6 +95,10 @@ class GateReconciler:
             return now + LOOKED_AGAIN
         again = False
         going = self._going(key.name, pods, now)
+        if going:  # one list that shows no budget lets no pod go
+            await self._list_budgets()
+            pods = self._gated.of(key.name)
+            going = self._going(key.name, pods, now)
         for pod in going:
             again = not await self._lift(pod) or again
         if again:

@@ -39,6 +39,9 @@ def build(deps: Deps, stores: Stores, budgets: Budgets) -> list[Controller]:
         tracker.start_over()
         archive.start_over()
 
+    async def list_budgets() -> None:
+        await deps.caches.list_again(stores.budgets)
+
     counting = BudgetReconciler(
         stores.budgets,
         tracker,
@@ -50,6 +53,7 @@ def build(deps: Deps, stores: Stores, budgets: Budgets) -> list[Controller]:
         clock=deps.clock,
         silent_for=lambda: deps.caches.silent_for(stores.pods),
         list_pods=lambda: deps.caches.list_again(stores.pods),
+        list_budgets=list_budgets,
         gated=budgets.gated,
         policies=PolicyCheck(deps.cluster, deps.clock),
         counted=stores.counted,
@@ -65,7 +69,13 @@ def build(deps: Deps, stores: Stores, budgets: Budgets) -> list[Controller]:
         clock=deps.clock,
     )
     gates = GateReconciler(
-        budgets.gated, stores.pods, tracker, cluster=deps.cluster, journal=deps.journal, clock=deps.clock
+        budgets.gated,
+        stores.pods,
+        tracker,
+        cluster=deps.cluster,
+        journal=deps.journal,
+        clock=deps.clock,
+        list_budgets=list_budgets,
     )
     daily = DailyReport(tracker.accounts, deps.cluster, deps.clock, deps.settings.namespace)
     stores.sweeps.send(KEY)

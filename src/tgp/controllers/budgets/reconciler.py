@@ -79,6 +79,7 @@ class BudgetReconciler:
         clock: Clock,
         silent_for: Callable[[], float],
         list_pods: Callable[[], Awaitable[None]],
+        list_budgets: Callable[[], Awaitable[None]],
         counted: EventChannel,
         gated: GatedPods,
         policies: PolicyCheck,
@@ -94,6 +95,7 @@ class BudgetReconciler:
         self._clock = clock
         self._silent_for = silent_for
         self._list_pods = list_pods
+        self._list_budgets = list_budgets
         self._counted = counted
         self._gated = gated
         self._policies = policies
@@ -101,6 +103,9 @@ class BudgetReconciler:
 
     async def reconcile(self, key: ObjectKey) -> datetime | None:
         record = self._budgets.get(key)
+        if record is None and self._tracker.held(key) is not None:
+            await self._list_budgets()
+            record = self._budgets.get(key)
         if record is None:
             await self._keep(key, self._tracker.held(key))
             self._tracker.forget(key)
