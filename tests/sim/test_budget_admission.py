@@ -77,22 +77,21 @@ def test_a_closed_budget_denies_new_pods_in_words_and_an_open_one_does_not(world
 
 
 def test_a_list_without_any_budget_lets_no_pod_go(world):
-    """A new leader is shown no budget once; the next list shows it again."""
-    put, blind = Store.replace, [False]
+    """A new process is shown no budget, when it starts and when it leads; the next list shows it again."""
+    put, lists = Store.replace, iter(())
 
     async def replace_all(store: Store[Any], listed: Any, version: int, *, rewound: bool = False) -> None:
-        empty = blind[0] and store.resource == GPU_WORKLOAD_BUDGET
-        blind[0] = blind[0] and not empty
+        empty = store.resource == GPU_WORKLOAD_BUDGET and next(lists, False)
         await put(store, {} if empty else listed, version, rewound=rewound)
 
     used_up(world, "Gate")
     a_team_pod(world, "waits")
     world.run(seconds=10)
     with patch.object(Store, "replace", replace_all):
-        blind[0] = True
+        lists = iter((True, True))
         world.processes["operator-0"].crash(restart_after=5)
         world.run(seconds=90)
-        assert not blind[0], "it was shown no budget"
+        assert not next(lists, False), "it was shown no budget twice"
     assert gated(world) == ["waits"]
 
 
