@@ -169,7 +169,7 @@ def test_an_api_server_in_the_tailnet_is_named_with_its_port():
     (found,) = exposed_api(service)
 
     assert found.good is None
-    assert "on port 443" in found.message
+    assert "on port 443" in found.words
     assert exposed_api({"metadata": {}, "spec": service["spec"]}) == exposed_api({}) == []
 
 

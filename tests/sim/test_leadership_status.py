@@ -167,7 +167,7 @@ def test_a_view_that_is_not_refreshed_any_more_is_not_ready():
 
         world.network.partition("one", KUBERNETES)
         world.run(seconds=CACHE_SILENT_AFTER + 60)
-        assert len(replica.troubles(world)) == 13
+        assert len(replica.troubles(world)) == 14
         assert "not up to date for" in replica.troubles(world)[0]
 
         world.network.heal("one", KUBERNETES)

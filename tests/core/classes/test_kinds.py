@@ -5,7 +5,7 @@ import copy
 import pytest
 
 from tgp.api.crds import crds
-from tgp.core.classes.kinds import fields_of, outdated
+from tgp.core.classes.kinds import fields_of, lacking, outdated
 
 OURS = {each["spec"]["names"]["kind"]: each for each in crds()}
 
@@ -39,3 +39,18 @@ def test_a_version_that_is_not_served_does_not_count():
     older["spec"]["versions"][0]["served"] = False
 
     assert fields_of(older) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("schema", "missing"),
+    [
+        ({"properties": {"spec": {"properties": {"old": {}}}}}, {"spec.new"}),
+        ({"properties": {"spec": {"x-kubernetes-preserve-unknown-fields": True}}}, set()),
+        ({"x-kubernetes-preserve-unknown-fields": True}, set()),
+    ],
+    ids=["older", "keeps what it does not know below spec", "keeps everything"],
+)
+def test_a_definition_that_keeps_unknown_fields_lacks_none(schema, missing):
+    definition = {"spec": {"versions": [{"served": True, "schema": {"openAPIV3Schema": schema}}]}}
+
+    assert lacking({"spec.old", "spec.new"}, definition) == missing

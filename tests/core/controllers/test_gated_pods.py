@@ -11,6 +11,7 @@ from tgp.controllers.budgets.gated_pods import GatedPods
 from tgp.core.budgets.account import fresh
 from tgp.core.budgets.admission import GATE
 from tgp.core.budgets.assess import Limits
+from tgp.core.budgets.weights import Weights
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
@@ -44,18 +45,21 @@ def lifted(*pods: Pod, hours: float = 0, budgets: tuple[KubeObject[Any], ...] = 
     async def shown(_key: ObjectKey) -> None:
         """At once."""
 
+    async def listed() -> None:
+        """The view is up to date."""
+
     store: Any = SimpleNamespace(values=lambda: pods, by_index=lambda *_: gated, wait_for_own_write=shown)
     memory = SimpleNamespace(
         told=SimpleNamespace(exceeded_at=None),
         account=fresh(24, int(NOW.timestamp())),
         limits=Limits(int(hours * HOUR)),
-        resource="nvidia.com/gpu",
+        weights=Weights("nvidia.com/gpu"),
         runs=lambda _uid: False,
     )
     cluster, tracker = Cluster(), SimpleNamespace(held=lambda _key: memory)
     view: Any = SimpleNamespace(values=lambda: budgets)
     silent, clock = SimpleNamespace(note=lambda _fact: None), SimpleNamespace(now=lambda: NOW)
-    given: Any = {"cluster": cluster, "journal": silent, "clock": clock}
+    given: Any = {"cluster": cluster, "journal": silent, "clock": clock, "list_budgets": listed}
     reconciler = GateReconciler(GatedPods(store, view), store, tracker, **given)  # type: ignore[arg-type]
     asyncio.run(reconciler.reconcile(ObjectKey("", "ml")))
     return cluster.lifted

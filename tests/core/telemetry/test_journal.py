@@ -368,6 +368,12 @@ TABLE = [
         (False, "Nominated", "Node train-1 was bought for this pod, and room is kept for it there"),
     ),
     (
+        facts.PodGateLifted(POD_SUBJECT, "team-a"),
+        "INFO",
+        None,
+        (False, "GateLifted", "Pod may be scheduled: hours of team-a are left"),
+    ),
+    (
         facts.NominationUnsupported(POD_SUBJECT, "v1.34.2"),
         "INFO",
         None,

@@ -153,7 +153,7 @@ class LiveJournal:
             case AlertRaised() | BudgetNoted() | PodEnforced():
                 self._of_budgets(fact)
             case PodGateLifted():
-                why = f"hours of {', '.join(fact.budgets)} are left" if fact.budgets else "no budget holds it"
+                why = f"hours of {fact.budgets} are left" if fact.budgets else "no budget holds it"
                 message = f"Pod may be scheduled: {why}"
                 self._events.emit(fact.subject, warning=False, reason="GateLifted", message=message)
             case (

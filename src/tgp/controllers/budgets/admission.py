@@ -158,7 +158,7 @@ class GateReconciler:
             return True
         except Conflict:
             return False
-        budgets = tuple(key.name for key, spec in self._gated.holders(pod.key.namespace) if belongs(spec, pod))
+        budgets = ", ".join(key.name for key, spec in self._gated.holders(pod.key.namespace) if belongs(spec, pod))
         self._journal.note(PodGateLifted(FactSubject(POD, pod.key, uid_text(pod.uid)), budgets))
         await self._pods.wait_for_own_write(pod.key)  # from then on it counts as on its way
         return True

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from tgp import __version__
 from tgp.api.resource import CUSTOM_RESOURCE_DEFINITION
-from tgp.core.classes.kinds import fields_of, outdated
+from tgp.core.classes.kinds import fields_of, lacking, outdated
 from tgp.core.model.facts import KindsOutdated, KindsUpToDate
 from tgp.core.model.object_key import ObjectKey
 from tgp.ports.cluster import Cluster, ClusterError, Forbidden
@@ -45,8 +45,8 @@ class InstalledKinds:
         missing: dict[str, list[str]] = {}
         for name, fields in wanted.items():
             stored = await self._cluster.read(CUSTOM_RESOURCE_DEFINITION, ObjectKey("", name))
-            if lacking := fields - fields_of(stored):
-                missing[name] = sorted(lacking)
+            if fields_missing := lacking(fields, stored):
+                missing[name] = sorted(fields_missing)
         words = outdated(missing, __version__)
         if words != self._words:
             self._words = words

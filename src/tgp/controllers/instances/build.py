@@ -25,6 +25,7 @@ from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.provider_trust import trusted_at
 from tgp.core.model.token import read_token
 from tgp.core.model.workload import Metadata
+from tgp.core.requests.node_metadata import REQUEST_UID
 
 POLLED_AT_ONCE = 16
 
@@ -70,6 +71,7 @@ class Instances:
             announce=stores.accesses.send,
             there=evidence.exists,
             server=evidence.server,
+            any_nodes=lambda: any(REQUEST_UID in node.labels for node in stores.nodes.values()),
         )
         self._vanished = VanishedRequests(self.cache, self.accounts, deps.clock)
         stores.requests.subscribe(self._vanished.notice)

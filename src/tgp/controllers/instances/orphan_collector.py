@@ -3,8 +3,8 @@
 Slow on purpose. A machine must have had no owner in two complete lists half a minute apart, the requests must have been
 listed again after the provider was, and a request that was known once is read by name. When too many
 machines have no request at once, all of them stay until the evidence is complete (`orphan_evidence`); then they are
-terminated one a minute. Where the API server shows no request at all, it has to say so in two lists a minute apart: an
-empty answer makes every machine an orphan.
+terminated one a minute. Where the API server shows no request at all, it has to say so in two lists a minute apart,
+and longer apart while it shows Nodes of requests: an empty answer makes every machine an orphan.
 
 A machine of an older attempt needs less evidence: its request exists, is readable, and does not want it.
 """
@@ -43,6 +43,7 @@ from tgp.ports.leadership import NotLeading
 
 GRACE = 30.0  # seconds between two lists that both show a machine without an owner
 NONE_FOR = 60.0  # seconds between two lists without a single request, before it is believed that there is none
+NONE_BUT_NODES_FOR = 150.0  # the same while Nodes of ours are there, which say that there were requests
 REFRESHED_WITHIN = 20.0  # seconds; a slower API server is asked after the next list
 MOST_ENDS = 10  # terminations that may start, per account, within …
 ENDS_PER = 60.0  # … so many seconds
@@ -108,6 +109,7 @@ class OrphanCollector:
         unrecorded: Callable[[KubeObject[GPURequest]], Instance | None] = lambda _record: None,  # that it adopts again
         server: Callable[[], Awaitable[ServerState | None]] = no_server,  # None: it cannot be asked
         classes_at: Callable[[str], tuple[FactSubject, ...]] = lambda _access: (),  # that buy there
+        any_nodes: Callable[[], bool] = lambda: False,  # with the mark of a request
     ) -> None:
         self._unrecorded = unrecorded
         self._server = server
@@ -121,6 +123,7 @@ class OrphanCollector:
         self._there = there
         self._states: dict[str, _AccountState] = {}  # by account access
         self._known: dict[str, ObjectKey] = {}  # by uid, as in tokens: requests that this process has seen
+        self._any_nodes = any_nodes
         self._none: tuple[float, float] | None = None  # Clock.boottime: the first and last list in a row without any
 
     # -- questions ---------------------------------------------------------------------------------------------------
@@ -185,7 +188,7 @@ class OrphanCollector:
         at = held.since[orphan.instance.id] + GRACE
         if self._none is None or _uid(orphan) in self._known:
             return at
-        return max(at, self._none[0] + NONE_FOR)
+        return max(at, self._none[0] + self._none_for())
 
     def forget(self, access: str) -> None:
         self._states.pop(access, None)
@@ -268,8 +271,11 @@ class OrphanCollector:
         return True
 
     def _view_believed(self) -> bool:
-        """After a fresh list. A list without any request is believed if another one was empty a minute before."""
-        return self._none is None or self._none[1] - self._none[0] >= NONE_FOR
+        """After a fresh list. A list without any request is believed if another one was empty a while before."""
+        return self._none is None or self._none[1] - self._none[0] >= self._none_for()
+
+    def _none_for(self) -> float:
+        return NONE_BUT_NODES_FOR if self._any_nodes() else NONE_FOR
 
     async def _sure_of(self, ripe: Iterable[Orphan]) -> list[Orphan]:
         """Those confirmed beyond the list: an empty 200 would make every machine an orphan.

@@ -116,6 +116,7 @@ class InstancePoller:
             [ObjectKey, str], Awaitable[bool]
         ] = nowhere,  # is a request of this name and uid, or may it be?
         server: Callable[[], Awaitable[ServerState | None]] = no_server,  # after `refresh`; None: it cannot be asked
+        any_nodes: Callable[[], bool] = lambda: False,  # with the mark of a request
     ) -> None:
         self._instance_cache = instance_cache
         self._consistency = consistency
@@ -138,6 +139,7 @@ class InstancePoller:
             unrecorded=self._unrecorded,
             server=server,
             classes_at=self._classes_at,
+            any_nodes=any_nodes,
         )
         self._accesses: dict[str, AccountAccess] = {}
         self._polls: dict[str, _Polls] = {}

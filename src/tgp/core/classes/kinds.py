@@ -1,26 +1,51 @@
 """Are the CRDs in the cluster as new as this operator needs? What a newer one has besides does no harm."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 SHOWN = 3  # fields in one message
+OF_EVERY_KIND = frozenset({"apiVersion", "kind", "metadata"})  # the API server knows them by itself
 
 
 def fields_of(definition: Mapping[str, Any]) -> frozenset[str]:
-    """Every field that a CRD knows, in the versions that it serves: `spec.limits.maxNodes`."""
-    versions = (each for each in definition.get("spec", {}).get("versions", ()) if each.get("served"))
-    return frozenset(
-        name for each in versions for name in _fields(each.get("schema", {}).get("openAPIV3Schema", {}), "")
-    )
+    """Every field of ours that a CRD knows, in the versions that it serves: `spec.limits.maxNodes`."""
+    return frozenset(name for schema in _schemas(definition) for name in _fields(schema, "")) - OF_EVERY_KIND
+
+
+def lacking(wanted: Collection[str], definition: Mapping[str, Any]) -> frozenset[str]:
+    """Of these fields, those that the CRD does not keep. An object that keeps unknown fields lacks none below it."""
+    open_ = tuple(place for schema in _schemas(definition) for place in _open(schema, ""))
+    return frozenset(name for name in set(wanted) - fields_of(definition) if not name.startswith(open_))
+
+
+def _schemas(definition: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    for version in definition.get("spec", {}).get("versions", ()):
+        if version.get("served"):
+            yield version.get("schema", {}).get("openAPIV3Schema", {})
 
 
 def _fields(schema: Mapping[str, Any], prefix: str) -> Iterator[str]:
     for name, below in (schema.get("properties") or {}).items():
         yield prefix + name
         yield from _fields(below, f"{prefix}{name}.")
+    for below in _inside(schema):
+        yield from _fields(below, prefix)
+
+
+def _open(schema: Mapping[str, Any], prefix: str) -> Iterator[str]:
+    if schema.get("x-kubernetes-preserve-unknown-fields"):
+        yield prefix
+    for name, below in (schema.get("properties") or {}).items():
+        yield from _open(below, f"{prefix}{name}.")
+    for below in _inside(schema):
+        yield from _open(below, prefix)
+
+
+def _inside(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """What a list or a map holds."""
     for below in (schema.get("items"), schema.get("additionalProperties")):
         if isinstance(below, Mapping):
-            yield from _fields(below, prefix)
+            yield below
 
 
 def outdated(missing: Mapping[str, Sequence[str]], version: str) -> str:

@@ -534,7 +534,7 @@ class PodGateLifted(Struct, frozen=True):
     """A pod that waited behind the gate of budgets may be scheduled. About the pod."""
 
     subject: FactSubject
-    budgets: tuple[str, ...]  # those it belongs to; none: no budget holds pods of its kind any more
+    budgets: str  # those it belongs to; empty: no budget holds pods of its kind any more
 
 
 PoolFact: TypeAlias = (
