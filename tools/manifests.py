@@ -23,6 +23,7 @@ from tgp.api.kinds import KINDS, Kind
 from tgp.api.values import DURATION
 from tgp.app.settings import BACKENDS, TABLE, Setting
 from tgp.core.power.node_groups import PARTS as GROUP_PARTS
+from tgp.services.shipped import documents
 from tools import toolbox
 from tools.controlplane.helm import Helm
 from tools.dashboard import dashboard
@@ -31,6 +32,7 @@ ROOT = Path(__file__).parents[1]
 CHART = ROOT / "deploy" / "charts" / "tgp-operator"
 KINDS_CHART = ROOT / "deploy" / "charts" / "tgp-crds"
 INSTALL = ROOT / "deploy" / "install.yaml"
+RIGHTS = ROOT / "src" / "tgp" / "services" / "operator_rights.json"  # for the operator itself
 PAGE = ROOT / "docs" / "values.md"
 NAMESPACE = "tgp-system"  # as deploy/rbac has it; the chart takes any other
 OLDEST = "1.28.0"  # install.yaml is for every Kubernetes that the chart is for
@@ -197,6 +199,7 @@ def generated() -> dict[Path, str]:
         **{CHART / "crds" / file_name(kind): as_yaml(crd(kind)) for kind in KINDS if not kind.optional},
         **{KINDS_CHART / "templates" / file_name(kind): kept(kind) for kind in KINDS if not kind.optional},
         CHART / "files" / "dashboard.json": dashboard(),
+        RIGHTS: json.dumps(list(documents(ROOT / "deploy" / "rbac" / "operator.yaml")), indent=1) + "\n",
         CHART / "values.yaml": values_file(),
         CHART / "values.schema.json": json.dumps(schema(), indent=2, ensure_ascii=False) + "\n",
         CHART / "templates" / "rbac.yaml": template(ROOT / "deploy" / "rbac"),

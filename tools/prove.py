@@ -80,6 +80,12 @@ PROOFS = (
         waits=True,
     ),
     Proof(
+        "uninstall",
+        "an uninstallation that would strand machines is refused, by both Helms",
+        ("tests/controlplane/test_uninstall.py",),
+        waits=True,
+    ),
+    Proof(
         "scheduler",
         "5000 pairs and 1000 small clusters, judged by the real kube-scheduler",
         ("tests/controlplane/test_scheduler_judge.py",),

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.amounts import PROVING
 from tests.controlplane.replica import SHORT
 from tests.controlplane.replicas import Replicas
 from tests.controlplane.test_lifecycle import CLASS, a_class, a_device_plugin, a_request, a_secret, seen, status_of
@@ -30,7 +31,10 @@ KINDS = ("gpunodeclasses", "gpunodepools", "gpurequests", "gpuworkloadbudgets")
 GUARDS = "validatingadmissionpolicies,validatingadmissionpolicybindings"
 
 
-@pytest.fixture(scope="module", params=[toolbox.HELM_CLIENT, toolbox.NEWER_HELM_CLIENT], ids=["helm3", "helm4"])
+HELMS = {**({"helm3": toolbox.HELM_CLIENT} if PROVING else {}), "helm4": toolbox.NEWER_HELM_CLIENT}
+
+
+@pytest.fixture(scope="module", params=HELMS.values(), ids=HELMS)
 def helm(request, pytestconfig, plane) -> Helm:
     program = toolbox.find(request.param, say=lambda line: say_past_capturing(pytestconfig, line))
     return Helm(program, plane.directory, plane.kubeconfig)

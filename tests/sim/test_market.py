@@ -169,8 +169,9 @@ def test_a_provider_that_counts_searches_is_asked_seldom_until_a_request_waits_f
         world.run(minutes=10)
         asked = vast.calls[CloudVerb.OFFERS]
         create(world, GPU_REQUEST, "train", "default", spec={"gpuType": "H200", "nodeClassRef": {"name": "rented"}})
-        world.run(seconds=10)
-        assert vast.calls[CloudVerb.OFFERS] - asked == 1, "at once: it was asked long ago"
+        world.run(seconds=5)
+        # A check of the key, where one is due, is a small search, too.
+        assert 1 <= vast.calls[CloudVerb.OFFERS] - asked <= 2, "at once: it was asked long ago"
         world.run(hours=1)
         assert vast.calls[CloudVerb.OFFERS] - asked >= 20
 

@@ -136,8 +136,9 @@ def wiped_account(seed: str) -> None:
         )
         world.run(minutes=2)
         world.processes["operator-0"].crash(restart_after=5)
-        a_team_pod(world, "two", run_for="10s")
-        world.run(minutes=2)
+        world.run(minutes=1)
+        a_team_pod(world, "two", run_for="1m")
+        world.run(minutes=3)
         assert consumed(world) >= before, "a removed account was not put back"
 
 

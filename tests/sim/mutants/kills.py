@@ -118,7 +118,7 @@ KILLS: dict[str, Kill] = {
     "useless-machines-again": Kill("smaller-than-promised", "a pod was bought one useless machine after another"),
     "user-tag-wins": Kill("tagged-like-ours", "I6"),
     "wall-clock-trusted": Kill("another-day", "I20"),
-    "wiped-account-stays": Kill("wiped-account", "I10"),
+    "wiped-account-stays": Kill("wiped-account", "I10", "0"),
     "wiped-machine-disowned": Kill("four-wiped", "a machine was ended or bought for a wipe"),
     "wiped-status-buys": Kill("wiped-while-it-is-ordered", "I1"),
 }
