@@ -163,7 +163,7 @@ class _Bench:
             "metadata": {"name": name, "namespace": "default"},
             "spec": {
                 "selector": {"matchLabels": {"run": name}},
-                "quota": {"gpuHours": 1000, "windowHours": 24},
+                "quota": {"gpuHours": 1, "windowHours": 24},
                 "enforcement": {"action": "AlertOnly"},
                 "gpuResourceName": "cpu",
             },
@@ -201,8 +201,8 @@ class _Bench:
             self._truth.hours(name, asof),
             now - asof,
             scraped,
-            self._truth.hours(name, now),
-            self._truth.hours(name, now, shown=True),
+            self._truth.hours(name, int(now)),  # a scrape counts whole seconds
+            self._truth.hours(name, int(now), shown=True),
             sum(min(max(now - each, 0), runtime) for each in created) * self._units / 3600,
             float(status.get("uncertaintyGpuHours", 0)),
         )
@@ -251,7 +251,7 @@ class _Bench:
         counted = [each for each in self.snapshots if each.run != "away"]
         asof = max((each.asof_error for each in counted), key=abs)
         scrape = max((each.scrape_error for each in counted if each.scraped), key=abs)
-        stale = max(each.stale_s for each in counted)
+        stale = max(each.stale_s for each in counted if each.truth_now > each.truth_then)  # while something moves
         below = sum(each.status < each.truth_then - ROUNDING_HOURS - _second(each) for each in self.snapshots)
         killed = [each for each in self.snapshots if each.run == "killed"]
         seed = "/".join(f"{min(_share(each.status, each.ideal), 1.0):.3f}" for each in killed)
