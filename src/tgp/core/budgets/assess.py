@@ -3,6 +3,7 @@
 One function answers status, metrics, enforcement and people alike.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from decimal import Decimal
 
@@ -90,7 +91,7 @@ def _last(moment: int | None) -> float:
     return float("inf") if moment is None else moment
 
 
-class _Course:
+class _Course(ABC):
     """How use of one series goes on if no pod starts or ends."""
 
     def __init__(self, account: BudgetAccount, series: int, limit: int, used: int, now: int) -> None:
@@ -103,17 +104,17 @@ class _Course:
         bound = self.limit * REOPENS_BELOW if exceeded else self.limit * 100
         return self._used * 100 >= bound
 
+    @abstractmethod
     def may_reach(self, amount: int) -> int | None:
         """No later than when use is so much; None: not as far as this looks."""
-        raise NotImplementedError
 
+    @abstractmethod
     def reaches(self, amount: int) -> int | None:
         """When use is so much, to the second."""
-        raise NotImplementedError
 
+    @abstractmethod
     def falls(self) -> int | None:
         """When use is well below the limit again; None: not while what is open stays so."""
-        raise NotImplementedError
 
 
 class _PeriodCourse(_Course):
