@@ -59,8 +59,9 @@ class AServer:
             return json_reply(201, {"status": {"allowed": self._allows(body["spec"]["resourceAttributes"])}})
         if call.path.endswith("/selfsubjectreviews"):
             return json_reply(201, {"status": {"userInfo": {"username": SELF}}})
-        if "/customresourcedefinitions/" in call.path:
-            self.applied.append(call.path.rpartition("/")[2])
+        if call.path.endswith("/customresourcedefinitions"):
+            assert call.method == "POST", "one that is there is never changed"
+            self.applied.append(body["metadata"]["name"])
             self.kinds = [*self.kinds, body["spec"]["names"]["kind"]]
             return json_reply(201, {**body, "metadata": {**body["metadata"], "uid": "u", "resourceVersion": "1"}})
         assert "/api/v1/namespaces/" in call.path, call.path

@@ -5,6 +5,7 @@ Answers of the API server only: a server that is silent may come back, and says 
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ from tgp.api.crds import crds as definitions
 from tgp.api.resource import CUSTOM_RESOURCE_DEFINITION, GPU_REQUEST, NAMESPACE, Resource
 from tgp.core.classes.rights import KubeRight, grants_all, single_rights
 from tgp.core.model.object_key import ObjectKey
-from tgp.ports.cluster import Cluster, ClusterError, Forbidden, NotFound
+from tgp.ports.cluster import AlreadyExists, Cluster, ClusterError, Forbidden, NotFound
 from tgp.ports.http import Call, Http, HttpError, UnreadableReply
 from tgp.services.shipped import operator_rights
 
@@ -119,7 +120,7 @@ async def _served(http: Http) -> frozenset[str]:
 
 async def _may_install(http: Http) -> bool:
     group, plural = CUSTOM_RESOURCE_DEFINITION.group, CUSTOM_RESOURCE_DEFINITION.plural
-    return all([await _allowed(http, KubeRight(verb, group, plural, ""), "") for verb in ("create", "patch")])
+    return await _allowed(http, KubeRight("create", group, plural, ""), "")
 
 
 async def _install(http: Http, cluster: Cluster, absent: Sequence[str]) -> tuple[str, ...]:
@@ -127,7 +128,8 @@ async def _install(http: Http, cluster: Cluster, absent: Sequence[str]) -> tuple
     names = []
     for definition in definitions():
         if definition["spec"]["names"]["kind"] in absent:
-            await cluster.apply(CUSTOM_RESOURCE_DEFINITION, definition)
+            with suppress(AlreadyExists):  # one that is there is never changed: it may be newer than ours
+                await cluster.create(CUSTOM_RESOURCE_DEFINITION, definition)
             names.append(definition["metadata"]["name"])
     for _ in range(SERVED_WITHIN):
         if not await _absent_kinds(http):
