@@ -294,6 +294,16 @@ def test_pods_are_evicted_after_the_grace_and_not_before_and_only_as_many_as_nee
     assert "lastEnforcementAt" in status(world)
 
 
+@pytest.mark.parametrize(("wanted", "given"), [({}, 30), ({"podGracePeriodSeconds": 7}, 7)])
+def test_an_evicted_pod_gets_the_seconds_that_the_budget_gives_it_to_end(world, wanted, given):
+    a_budget(world, hours="0.1", action="Evict", gracePeriodSeconds=0, **wanted)
+    a_team_pod(world, "one")
+    while not (leaving := [pod["metadata"] for pod in pods(world) if "deletionTimestamp" in pod["metadata"]]):
+        assert pods(world), "it is gone, and was never seen leaving"
+        world.run(seconds=1)
+    assert [meta["deletionGracePeriodSeconds"] for meta in leaving] == [given]
+
+
 def test_a_pod_that_a_disruption_budget_holds_is_passed_over_and_said(world):
     a_budget(world, hours="0.5", action="Evict", gracePeriodSeconds=0)
     a_team_pod(world, "held", labels={**CPU, "app": "held"})

@@ -8,7 +8,7 @@ import pytest
 from tests.amounts import amount
 from tgp.core.budgets.account import USD, USED, OpenPod, fresh
 from tgp.core.budgets.assess import MILLI_SECONDS, USD_SECONDS, Limits
-from tgp.core.budgets.resume import HeldBack, OnTheWay, lasting, order, resume
+from tgp.core.budgets.resume import HeldBack, lasting, order, resume
 from tgp.core.model.object_key import ObjectKey
 
 NOW = 1_800_000_000
@@ -16,9 +16,9 @@ SINCE = datetime.fromtimestamp(NOW - 3600, UTC)
 HALF_AN_HOUR = 1800  # of a day, divided by 48
 
 
-def held(name: str, gpus: int = 1, *, minutes: int = 0, priority: int = 0, rate: int = 0) -> HeldBack:
+def held(name: str, gpus: int = 1, *, minutes: int = 0, priority: int = 0) -> HeldBack:
     since = SINCE + timedelta(minutes=minutes)
-    return HeldBack(ObjectKey("team", name), name, since, gpus * 1000, rate, priority)
+    return HeldBack(ObjectKey("team", name), name, since, gpus * 1000, priority)
 
 
 def names(going) -> list[str]:
@@ -27,6 +27,11 @@ def names(going) -> list[str]:
 
 def hours(number: float) -> Limits:
     return Limits(int(number * MILLI_SECONDS))
+
+
+def dollars(number: float) -> Limits:
+    """Of money; hours there are enough of."""
+    return Limits(100 * MILLI_SECONDS, int(number * 1_000_000) * USD_SECONDS)
 
 
 def test_the_highest_priority_goes_first_then_the_oldest_then_by_name():
@@ -52,7 +57,7 @@ def test_what_runs_and_what_is_on_the_way_lasts_from_the_same_hours():
     account = fresh(24, NOW)
     account.open[b"runs"] = OpenPod(NOW, 1000)
     assert names(resume(waiting, account, hours(1), NOW)) == ["first"]
-    assert resume(waiting, account, hours(1), NOW, on_the_way=OnTheWay(1000)) == ()
+    assert resume(waiting, account, hours(1), NOW, on_the_way=1000) == ()
 
 
 def test_hours_that_come_back_meanwhile_count_as_left():
@@ -77,13 +82,20 @@ def test_one_that_is_larger_than_the_quota_goes_when_nothing_else_uses_it():
     assert resume(waiting, account, hours(2), NOW) == ()
 
 
-def test_money_must_last_too():
-    waiting = [held("first", rate=2_000_000), held("second", rate=2_000_000, minutes=1)]
+def test_money_must_last_too_at_what_gpu_hours_have_cost_so_far():
+    waiting = [held("first"), held("second", minutes=1)]
     account = fresh(24, NOW)
-    two = Limits(100 * MILLI_SECONDS, 2_000_000 * USD_SECONDS)
-    assert names(resume(waiting, account, two, NOW)) == ["first", "second"]
-    account.charge(USD, NOW - 60, NOW, 2_000_000)
-    assert names(resume(waiting, account, two, NOW)) == ["first"]
+    account.charge(USED, NOW - 60, NOW, 1000)
+    account.charge(USD, NOW - 60, NOW, 2_000_000)  # two dollars for each GPU and hour
+    assert names(resume(waiting, account, dollars(2.1), NOW)) == ["first", "second"]
+    assert names(resume(waiting, account, dollars(1.9), NOW)) == ["first"]
+    assert resume(waiting, account, dollars(1.9), NOW, on_the_way=1000) == ()
+
+
+def test_what_costs_nothing_so_far_is_not_held_back_for_money():
+    account = fresh(24, NOW)
+    account.charge(USED, NOW - 60, NOW, 1000)
+    assert names(resume([held("first")], account, dollars(0.01), NOW)) == ["first"]
 
 
 def test_whatever_waits_a_prefix_goes_and_it_never_uses_more_than_is_left():

@@ -30,7 +30,7 @@ from tgp.core.budgets.admission import (
     label_of,
     unavailable,
 )
-from tgp.core.budgets.resume import HeldBack, OnTheWay, resume
+from tgp.core.budgets.resume import HeldBack, resume
 from tgp.core.budgets.spans import seconds, short_uid
 from tgp.core.budgets.status import Trouble
 from tgp.core.model.facts import FactSubject, PodGateLifted
@@ -124,10 +124,10 @@ class GateReconciler:
         if memory is None or memory.told.exceeded_at is not None:  # closed, or not counted yet
             return frozenset()
         held = [
-            HeldBack(pod.key, uid_text(pod.uid), _since(pod, now), memory.weights.units(pod.requests), 0, pod.priority)
+            HeldBack(pod.key, uid_text(pod.uid), _since(pod, now), memory.weights.units(pod.requests), pod.priority)
             for pod in mine
         ]
-        on_the_way = OnTheWay(self._on_the_way(key.namespace, spec, memory))
+        on_the_way = self._on_the_way(key.namespace, spec, memory)
         going = resume(held, memory.account, memory.limits, seconds(now), on_the_way=on_the_way)
         return frozenset(each.uid for each in going)
 

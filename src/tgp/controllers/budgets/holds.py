@@ -15,7 +15,7 @@ from tgp.api.resource import JOB, POD
 from tgp.controllers.budgets.indexes import BUDGET_PODS, PAUSED_JOBS, marked, unplaced
 from tgp.controllers.budgets.tracker import BudgetMemory, BudgetTracker
 from tgp.core.budgets.pause import PAUSED_AT, PAUSED_BY, held_back, manager_of, resume_change
-from tgp.core.budgets.resume import HeldBack, OnTheWay, resume
+from tgp.core.budgets.resume import HeldBack, resume
 from tgp.core.budgets.spans import seconds, short_uid
 from tgp.core.model.facts import FactSubject, PodEnforced
 from tgp.core.model.kube_object import KubeObject
@@ -103,7 +103,7 @@ class HoldsReconciler:
     def _resumed(self, memory: BudgetMemory, held: list[HeldBack], now: int) -> tuple[HeldBack, ...]:
         if not held:
             return ()
-        return resume(held, memory.account, memory.limits, now, on_the_way=OnTheWay(self._on_the_way(memory)))
+        return resume(held, memory.account, memory.limits, now, on_the_way=self._on_the_way(memory))
 
     def _holders(self, job: Job) -> list[BudgetMemory]:
         """Budgets that its pods would belong to; the one that paused it may select labels that only pods have."""

@@ -23,15 +23,7 @@ class HeldBack(msgspec.Struct, frozen=True):
     uid: str
     since: datetime  # when it was paused; of a gated pod: when it was created
     milli: int
-    rate: int = 0  # micro-dollars an hour, as far as it is known
     priority: int = 0
-
-
-class OnTheWay(msgspec.Struct, frozen=True):
-    """What was let go or created, and has not started: the account does not count it yet."""
-
-    milli: int = 0
-    rate: int = 0
 
 
 def lasting(window: int) -> int:
@@ -50,21 +42,29 @@ def resume(
     limits: Limits,
     now: int,
     *,
-    on_the_way: OnTheWay = OnTheWay(),  # noqa: B008 - frozen
+    on_the_way: int = 0,
 ) -> tuple[HeldBack, ...]:
     """Those that may go on now, for a budget that is open. None overtakes: the first that must wait stops the rest.
 
-    One that would use the whole quota sooner goes when nothing else uses any of it.
+    `on_the_way`: milli-GPUs that were let go or created and have not started, so that the account does not count them.
+    Where money is limited, too, each is expected to cost what the budget's GPU-hours have cost so far. One that would
+    use the whole quota sooner goes when nothing else uses any of it.
     """
     length = lasting(account.window)
-    room = [limits.used - account.used(USED, now + length) - on_the_way.milli * length]
-    most = [limits.used]
-    if limits.usd is not None:
-        room.append(limits.usd - account.used(USD, now + length) - on_the_way.rate * length)
-        most.append(limits.usd)
+    used, usd = account.used(USED, now), account.used(USD, now)
+
+    def needed(milli: int) -> list[int]:
+        hours = milli * length
+        return [hours] if limits.usd is None else [hours, hours * usd // used if used else 0]
+
+    most = [limits.used] if limits.usd is None else [limits.used, limits.usd]
+    room = [
+        limit - account.used(series, now + length) - needs
+        for limit, series, needs in zip(most, (USED, USD), needed(on_the_way), strict=False)
+    ]
     going: list[HeldBack] = []
     for each in order(held):
-        needs = [each.milli * length, each.rate * length][: len(room)]
+        needs = needed(each.milli)
         if any(left < min(need, limit) for left, need, limit in zip(room, needs, most, strict=True)):
             break
         going.append(each)
