@@ -6,16 +6,20 @@ from typing import Any
 import msgspec
 
 from tgp.api.budget import GPUWorkloadBudgetSpec
-from tgp.core.budgets.admission import LABEL, label_of
+from tgp.core.budgets.admission import label_key, label_of
 
 KEYS = ("team", "tier", "app")
 VALUES = ("a", "b", "")
 RESOURCES = ("cpu", "nvidia.com/gpu")
+OPERATORS = "tgp-system"
 SINCE = "2026-11-17T19:00:00Z"
 
 
 def budget(chance: random.Random, name: str, namespace: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A manifest, and the status to be written to it. One in six has a label that says less than its spec."""
+    """A manifest, and the status to be written to it. One in six has a label that says less than its spec.
+
+    In the operator's namespace, which none of the pods is in, each selects some of the namespaces.
+    """
     spec = {
         "selector": _selector(chance),
         "quota": {"gpuHours": chance.choice((10, "0.5")), "windowHours": 24},
@@ -23,18 +27,27 @@ def budget(chance: random.Random, name: str, namespace: str) -> tuple[dict[str, 
         "gpuResourceName": chance.choice(RESOURCES),
         "accounting": chance.choice(("Observed", "Observed", "Exact")),
     }
+    if namespace == OPERATORS:
+        spec["namespaceSelector"] = {} if chance.random() < 0.1 else _selector(chance)
+    if chance.random() < 0.3:
+        spec["weights"] = [{"resource": "example.org/slice", "weight": "0.25"}, {"gpuType": "H100", "weight": 2}]
     exceeded = chance.random() < 0.8
     typed = msgspec.convert(spec, GPUWorkloadBudgetSpec)
     label = label_of(typed, exceeded=exceeded, exact=typed.accounting == "Exact")
     if chance.random() < 1 / 6:
         label = chance.choice((None, "Gate", "Deny", "Exact"))
-    metadata = {"name": name, "namespace": namespace, "labels": {LABEL: label} if label else {}}
+    metadata = {"name": name, "namespace": namespace, "labels": {label_key(typed): label} if label else {}}
     status: dict[str, Any] = {"conditions": [_condition("Ready", True), _condition("QuotaExceeded", exceeded)]}
     if chance.random() < 0.8:
         status["consumedGpuHours"] = "10.25"
     if chance.random() < 0.5:
         status["nextChangeAt"] = "2026-11-17T21:30:00Z"
     return {"apiVersion": "tgp.io/v1", "kind": "GPUWorkloadBudget", "metadata": metadata, "spec": spec}, status
+
+
+def namespace(chance: random.Random, name: str) -> dict[str, Any]:
+    labels = {key: chance.choice(VALUES) for key in KEYS if chance.random() < 0.6}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
 
 
 def pod(chance: random.Random, name: str, namespace: str) -> dict[str, Any]:
@@ -83,6 +96,8 @@ def _container(chance: random.Random, name: str, **more: Any) -> dict[str, Any]:
     resources: dict[str, Any] = {}
     if chance.random() < 0.4:
         resources["limits"] = {"nvidia.com/gpu": chance.choice((0, 1, "2"))}
+    if chance.random() < 0.1:
+        resources["limits"] = {**resources.get("limits", {}), "example.org/slice": 1}
     if chance.random() < 0.4:
         resources.setdefault(chance.choice(("limits", "requests")), {})["cpu"] = chance.choice(("0", "0.5", 1, "100m"))
     return {"name": name, "image": "example.org/main:1", "resources": resources, **more}

@@ -37,7 +37,8 @@ from tools.controlplane.plane import ControlPlane
 
 ROOT = Path(__file__).parents[2]
 NAMESPACES = 20
-BUDGETS = 4  # of each
+BUDGETS = 3  # of each
+WIDE_BUDGETS = 4  # over several namespaces
 PODS = 1000
 AT_ONCE = 4
 CHANCE = 20
@@ -138,11 +139,13 @@ def test_the_policies_and_the_predicate_agree_about_a_thousand_pods(plane, admin
         for policy in budget_policies():
             create_object(world.api, policy)
         for name in namespaces:
-            namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+            namespace = budget_cases.namespace(chance, name)
             assert call("POST", NAMESPACE.path(), namespace)[0] == 201
             create_object(world.api, namespace)
             for number in range(BUDGETS):
                 put(call, world, *budget_cases.budget(chance, f"budget-{number}", name))
+        for number in range(WIDE_BUDGETS):
+            put(call, world, *budget_cases.budget(chance, f"wide-{number}", budget_cases.OPERATORS))
         put(call, world, *sentinel("Deny"))
         put(call, world, *sentinel("Gate"))
         eventually(lambda: call.dry_run(a_pod_of("Deny"))[0] == 403)

@@ -1,6 +1,14 @@
 """The policies of budgets say each condition once, in the words of the predicate."""
 
-from tgp.core.budgets.admission import DENY_POLICY, EXACT_POLICY, GATE, GATE_POLICY, LABEL
+from tgp.core.budgets.admission import (
+    DENY_POLICY,
+    EXACT_POLICY,
+    GATE,
+    GATE_POLICY,
+    LABEL,
+    LABEL_OF_SEVERAL,
+    binding_of,
+)
 from tgp.core.model.pod import COUNTED
 from tgp.services.shipped import budget_policies
 
@@ -19,15 +27,26 @@ def test_conditions_of_one_name_are_the_same_in_all_policies():
         assert {"selects", "requests"} <= {row["name"] for row in policy["spec"]["matchConditions"]}
 
 
+def test_which_namespaces_are_meant_is_said_the_same_in_all_policies():
+    variables = [policy["spec"]["variables"] for policy in POLICIES.values()]
+
+    assert variables.count(variables[0]) == len(POLICIES)
+
+
 def test_pods_are_created_when_a_policy_cannot_be_evaluated():
     assert {policy["spec"]["failurePolicy"] for policy in POLICIES.values()} == {"Ignore"}
 
 
 def test_names_label_gate_and_finalizer_are_those_of_the_predicate():
-    assert set(POLICIES) == set(BINDINGS) == {DENY_POLICY, GATE_POLICY, EXACT_POLICY}
-    for name, binding in BINDINGS.items():
+    assert set(POLICIES) == {DENY_POLICY, GATE_POLICY, EXACT_POLICY}
+    assert set(BINDINGS) == {binding_of(name, several=several) for name in POLICIES for several in (False, True)}
+    for binding_name, binding in BINDINGS.items():
         (row,) = binding["spec"]["paramRef"]["selector"]["matchExpressions"]
-        assert (binding["spec"]["policyName"], row["key"], row["operator"]) == (name, LABEL, "In")
+        name = binding["spec"]["policyName"]
+        several = binding_name != name
+        key = LABEL_OF_SEVERAL if several else LABEL
+        assert (binding_of(name, several=several), row["key"], row["operator"]) == (binding_name, key, "In")
+        assert binding["spec"]["paramRef"].get("namespace") == ("tgp-system" if several else None)
         word = name.rpartition("-")[2].capitalize()
         assert all(word in value.split("-") for value in row["values"])
     assert f'"{GATE}"' in str(POLICIES[GATE_POLICY]["spec"]["mutations"])

@@ -8,10 +8,12 @@ import pytest
 
 from tests.sim.an_operator import NAMESPACE_NAME, create
 from tests.sim.cluster.manifests import GPU, a_pod
+from tests.sim.test_budget_admission import install
 from tests.sim.test_budgets import CPU, a_budget, a_team_pod, begin, condition, consumed, pods, reasons, status
 from tgp.api.resource import GPU_WORKLOAD_BUDGET, NAMESPACE, POD
 from tgp.api.values import rfc3339
 from tgp.core.budgets.reset import RESET
+from tgp.sim.apiserver.status_errors import Failure
 from tgp.sim.cluster.machines import Hardware
 from tgp.sim.world import World
 
@@ -92,6 +94,41 @@ def test_one_budget_counts_the_pods_of_a_teams_namespaces_above_their_own(world)
     world.run(minutes=2)
     (gone,) = of(world, "team-a")["largest"]
     assert gone["pod"] == "serve/one"
+
+
+@pytest.mark.parametrize("admission", ["Gate", "Deny"])
+def test_new_pods_of_all_namespaces_of_a_used_up_budget_are_refused_or_wait_for_it(world, admission):
+    """They go on in the order of their age, wherever they are: one more only while what is left lasts."""
+    install(world)
+    namespaces(world, train="a", serve="a", web="b")
+    a_wide_budget(
+        world,
+        quota={"gpuHours": "0.1", "windowHours": 1},
+        enforcement={"action": "Evict", "gracePeriodSeconds": 0, "admission": admission},
+    )
+    world.api.local_api.create(POD, a_pod("first", "train"))
+    world.run(minutes=7)
+    assert reason_of(of(world, "team-a"), "QuotaExceeded") == "QuotaReached"
+    assert reason_of(of(world, "team-a"), "Degraded") == "ReconcileSucceeded"
+    world.api.local_api.create(POD, a_pod("of-another-team", "web"))
+    if admission == "Deny":
+        with pytest.raises(Failure, match=f"budget {NAMESPACE_NAME}/team-a is used up .*tgp why budget/"):
+            world.api.local_api.create(POD, a_pod("second", "serve"))
+        return
+    for place in ("serve", "train"):
+        world.api.local_api.create(POD, a_pod(f"waits-in-{place}", place))
+        world.run(seconds=5)
+    assert of(world, "team-a")["gatedPods"] == 2
+    went: list[str] = []
+    while len(went) < 2:
+        world.run(minutes=1)
+        went += [place for place in ("serve", "train") if place not in went and not waits_in(world, place)]
+    assert went == ["serve", "train"], "the oldest first, and not both at once"
+
+
+def waits_in(world: World, place: str) -> bool:
+    pod = world.api.local_api.get(POD, place, f"waits-in-{place}")
+    return pod is not None and bool(pod["spec"].get("schedulingGates"))
 
 
 def test_outside_the_operators_namespace_a_namespace_selector_counts_nothing(world):

@@ -269,7 +269,7 @@ class Operator:
                 exceeded=exceeded,
                 pods=memory.tracked,
                 paused=record.value.status.paused_pods if record is not None and record.value is not None else 0,
-                gated=self.budgets.gated.count(key.namespace, memory.spec),
+                gated=len(self.budgets.gated.of_budget(key, memory.spec)),
             )
 
     def _note_lease(self, why: str) -> None:

@@ -1,6 +1,6 @@
 """Why a pod waits, why a Node is kept, what a pool does: from what a terminal sees, by the operator's own rules."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import msgspec
@@ -10,7 +10,7 @@ from tgp.api.nodepool import GPUNodePool, canonical_policy
 from tgp.api.request import GPURequest
 from tgp.api.values import NEVER, span
 from tgp.controllers.requests.indexes import BY_NODE, PODS_BY_NODE
-from tgp.core.budgets.admission import GATES, meets, waits_for
+from tgp.core.budgets.admission import GATES, meets, spans, waits_for
 from tgp.core.disruption.candidates import standing_of, why_left
 from tgp.core.disruption.causes import WHEN_UNDERUTILIZED, DisruptionCause, Machine, NoCause, cause_of
 from tgp.core.disruption.moves import CONDITION
@@ -58,14 +58,18 @@ def state_of(pod: Pod) -> tuple[str, str]:
     return WAITS, "a machine with a GPU"
 
 
-def behind_budget_gate(pod: Pod, budgets: Iterable[KubeObject[GPUWorkloadBudget]]) -> tuple[str, str]:
-    """The same of a pod that waits behind the gate of budgets: `budgets` are those of its namespace."""
+def behind_budget_gate(
+    pod: Pod, namespace_labels: Mapping[str, str] | None, budgets: Iterable[KubeObject[GPUWorkloadBudget]]
+) -> tuple[str, str]:
+    """The same of a pod that waits behind the gate of budgets."""
     holders = [
         (record.key, record.value)
         for record in budgets
         if record.value is not None
         and record.value.spec.enforcement.admission == GATES
-        and meets(record.value.spec, pod.labels, pod.requests.milli(record.value.spec.gpu_resource_name))
+        and record.value.status.account is not None  # it counts: a namespaceSelector works in one namespace only
+        and spans(record.key, record.value.spec, pod.key.namespace, namespace_labels)
+        and meets(record.value.spec, pod.labels, pod.requests.milli)
     ]
     return BUDGET_GATE, waits_for(holders)
 

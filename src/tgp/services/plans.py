@@ -1,6 +1,7 @@
 """What the operator would buy for pods, computed at a terminal by its own planner. Nothing is bought or written."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import TypeVar
@@ -97,21 +98,23 @@ class PlanService:
         pod = self._found("pod", self._with_namespace(key), sight.stores.pods)
         events = await self._reads.events(pod.key.namespace, uid_text(pod.uid))
         if state_of(pod)[0] != WAITS:
-            return pod_enquiry(sight, pod, None, events, await self._budget_gate(pod))
+            return pod_enquiry(sight, pod, None, events, await self._budget_gate(sight, pod))
         world = await self._world(sight)
         refused = (each for each in world.observation.demand.refused if each.pod.uid == pod.uid)
         why = next(((each.reasons[0].reason, each.reasons[0].message) for each in refused), None)
         return pod_enquiry(world.sight, pod, plan_of(world, PlanQuestion()), events, why)
 
-    async def _budget_gate(self, pod: Pod) -> tuple[str, str] | None:
+    async def _budget_gate(self, sight: Sight, pod: Pod) -> tuple[str, str] | None:
         """None: no gate of a budget holds it, or the user may not see budgets."""
         if GATE not in pod.gates or pod.node or pod.finished or pod.deleting:
             return None
         kind = typed(GPU_WORKLOAD_BUDGET, GPUWorkloadBudget)
-        try:
-            return behind_budget_gate(pod, await self._reads.listed(ListTarget(kind, pod.key.namespace)))
-        except (Forbidden, NotFound):
-            return None
+        home = sight.stores.namespaces.get(ObjectKey("", pod.key.namespace))
+        for namespace in ("", pod.key.namespace):  # of all, for some cover several; else those that the user may see
+            with suppress(Forbidden, NotFound):
+                budgets = await self._reads.listed(ListTarget(kind, namespace))
+                return behind_budget_gate(pod, home.labels if home is not None else None, budgets)
+        return None
 
     async def node(self, name: str) -> NodeEnquiry:
         sight = await seen_by_user(self._reads)

@@ -4,14 +4,21 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tgp.api.budget import Enforcement, GPUWorkloadBudget, GPUWorkloadBudgetSpec, GPUWorkloadBudgetStatus, Quota
+from tgp.api.budget import (
+    CountedWeight,
+    Enforcement,
+    GPUWorkloadBudget,
+    GPUWorkloadBudgetSpec,
+    GPUWorkloadBudgetStatus,
+    Quota,
+)
 from tgp.api.common import Condition, LabelSelector, ObjectMeta
 from tgp.core.budgets.admission import (
-    LABEL,
     Admission,
     NewPod,
     PolicyState,
     admit,
+    label_key,
     label_of,
     minor_of,
     unavailable,
@@ -40,10 +47,14 @@ def a_budget(admission: str = "Deny", *, exceeded: bool = True, label: str = "",
     spec = a_spec(admission, **more)
     said = label or label_of(spec, exceeded=exceeded, exact=spec.accounting == "Exact")
     return GPUWorkloadBudget(
-        metadata=ObjectMeta(labels={LABEL: said} if said else {}),
+        metadata=ObjectMeta(labels={label_key(spec): said} if said else {}),
         spec=spec,
         status=GPUWorkloadBudgetStatus(consumed_gpu_hours="10.5", next_change_at=NOW, conditions=(row,)),
     )
+
+
+def a_pod(labels=TEAM, milli=GPU, **more) -> NewPod:
+    return NewPod("ml", labels, milli, **more)
 
 
 def said(pod: NewPod, *budgets: GPUWorkloadBudget) -> Admission:
@@ -68,7 +79,7 @@ def test_a_budget_is_labelled_only_while_it_has_something_to_say(admission, exce
 
 
 def test_a_refusal_names_the_budget_the_amounts_the_moment_and_the_next_command():
-    (text,) = said(NewPod(TEAM, GPU), a_budget()).refusals
+    (text,) = said(a_pod(), a_budget()).refusals
     assert text == (
         "budget ml/team-a is used up (10.5 of 10 GPU-hours): hours come back at 2026-11-17T20:00:00Z. "
         "Next: tgp why budget/ml/team-a"
@@ -78,11 +89,11 @@ def test_a_refusal_names_the_budget_the_amounts_the_moment_and_the_next_command(
 @pytest.mark.parametrize(
     ("pod", "why"),
     [
-        (NewPod({}, GPU), "it has no labels"),
-        (NewPod({"team": "b"}, GPU), "it belongs to another team"),
-        (NewPod(TEAM, {}), "it asks for no GPU"),
-        (NewPod(TEAM, {"nvidia.com/gpu": 0}), "it asks for none of them"),
-        (NewPod(TEAM, {"cpu": 1000}), "it asks for something else"),
+        (a_pod({}, GPU), "it has no labels"),
+        (a_pod({"team": "b"}, GPU), "it belongs to another team"),
+        (a_pod(TEAM, {}), "it asks for no GPU"),
+        (a_pod(TEAM, {"nvidia.com/gpu": 0}), "it asks for none of them"),
+        (a_pod(TEAM, {"cpu": 1000}), "it asks for something else"),
     ],
 )
 def test_only_pods_that_match_and_ask_for_the_resource_are_met(pod, why):
@@ -91,21 +102,39 @@ def test_only_pods_that_match_and_ask_for_the_resource_are_met(pod, why):
 
 
 def test_an_open_budget_and_one_without_its_label_say_nothing():
-    pod = NewPod(TEAM, GPU)
+    pod = a_pod()
     assert said(pod, a_budget(exceeded=False), a_budget("Gate", exceeded=False)) == Admission()
     assert said(pod, a_budget(label="Gate"), a_budget("Gate", label="Deny")) == Admission()
 
 
 def test_a_pod_that_names_its_node_cannot_be_gated():
-    assert said(NewPod(TEAM, GPU), a_budget("Gate")).gated
-    assert not said(NewPod(TEAM, GPU, placed=True), a_budget("Gate")).gated
+    assert said(a_pod(), a_budget("Gate")).gated
+    assert not said(a_pod(placed=True), a_budget("Gate")).gated
+
+
+def test_resources_that_count_by_weight_are_met_too():
+    slices = a_pod(milli={"nvidia.com/mig-1g.10gb": 1000})
+    weights = (
+        CountedWeight(weight="0.125", resource="nvidia.com/mig-1g.10gb"),
+        CountedWeight(weight=2, gpu_type="H100"),
+    )
+    assert said(slices, a_budget("Gate", weights=weights)).gated
+    assert not said(slices, a_budget("Gate")).gated
+
+
+def test_a_budget_over_several_namespaces_meets_pods_of_those_that_it_selects():
+    wide = a_budget(namespace_selector=LabelSelector(match_labels={"org": "research"}))
+    assert wide.metadata.labels == {"tgp.io/admission-of-namespaces": "Deny"}
+    assert said(a_pod(namespace_labels={"org": "research"}), wide).refusals
+    assert not said(a_pod(namespace_labels={"org": "sales"}), wide).refusals
+    assert not said(a_pod(), wide).refusals
+    every = a_budget(namespace_selector=LabelSelector())
+    assert said(a_pod(), every).refusals
 
 
 def test_exact_counting_holds_pods_whether_or_not_the_budget_is_closed():
     for exceeded in (True, False):
-        assert said(NewPod(TEAM, GPU), a_budget("Off", exceeded=exceeded, accounting="Exact")) == Admission(
-            counted=True
-        )
+        assert said(a_pod(), a_budget("Off", exceeded=exceeded, accounting="Exact")) == Admission(counted=True)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from tests.core.budgets.test_admission import TEAM, a_budget
+from tgp.api.common import LabelSelector
 from tgp.controllers.budgets.admission import GateReconciler
 from tgp.controllers.budgets.gated_pods import GatedPods
 from tgp.core.budgets.account import fresh
@@ -48,7 +49,9 @@ def lifted(*pods: Pod, hours: float = 0, budgets: tuple[KubeObject[Any], ...] = 
     async def listed() -> None:
         """The view is up to date."""
 
-    store: Any = SimpleNamespace(values=lambda: pods, by_index=lambda *_: gated, wait_for_own_write=shown)
+    store: Any = SimpleNamespace(
+        values=lambda: pods, by_index=lambda *_: gated, filed=lambda _: ["ml"], wait_for_own_write=shown
+    )
     memory = SimpleNamespace(
         told=SimpleNamespace(exceeded_at=None),
         account=fresh(24, int(NOW.timestamp())),
@@ -60,7 +63,9 @@ def lifted(*pods: Pod, hours: float = 0, budgets: tuple[KubeObject[Any], ...] = 
     view: Any = SimpleNamespace(values=lambda: budgets)
     silent, clock = SimpleNamespace(note=lambda _fact: None), SimpleNamespace(now=lambda: NOW)
     given: Any = {"cluster": cluster, "journal": silent, "clock": clock, "list_budgets": listed}
-    reconciler = GateReconciler(GatedPods(store, view), store, tracker, **given)  # type: ignore[arg-type]
+    reconciler = GateReconciler(
+        GatedPods(store, view, SimpleNamespace(get=lambda _key: None), "tgp-system"), store, tracker, **given
+    )  # type: ignore[arg-type]
     asyncio.run(reconciler.reconcile(ObjectKey("", "ml")))
     return cluster.lifted
 
@@ -79,3 +84,10 @@ def test_without_a_budget_all_go_and_with_one_that_cannot_be_read_none():
     unreadable: KubeObject[Any] = KubeObject(key=ObjectKey("ml", "newer"))
     assert lifted(a_pod("a"), a_pod("b")) == ["a", "b"]
     assert lifted(a_pod("a"), a_pod("b"), budgets=(unreadable,)) == []
+
+
+def test_a_budget_of_a_tenant_over_all_namespaces_holds_no_pod():
+    wide = KubeObject(
+        key=ObjectKey("elsewhere", "sly"), value=a_budget("Gate", exceeded=False, namespace_selector=LabelSelector())
+    )
+    assert lifted(a_pod("a"), budgets=(wide,)) == ["a"]

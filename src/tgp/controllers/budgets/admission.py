@@ -1,6 +1,6 @@
 """What budgets say when pods are created: the label by which policies select them, and gates that are lifted again."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
 
@@ -14,7 +14,7 @@ from tgp.api.resource import (
     VALIDATING_ADMISSION_POLICY,
     VALIDATING_ADMISSION_POLICY_BINDING,
 )
-from tgp.controllers.budgets.gated_pods import GatedPods, belongs
+from tgp.controllers.budgets.gated_pods import GatedPods, asks
 from tgp.controllers.budgets.tracker import BudgetMemory, BudgetTracker
 from tgp.core.budgets.admission import (
     DENIES,
@@ -24,9 +24,12 @@ from tgp.core.budgets.admission import (
     GATE_POLICY,
     GATES,
     LABEL,
+    LABEL_OF_SEVERAL,
     OFF,
     PolicyState,
+    binding_of,
     closed,
+    label_key,
     label_of,
     unavailable,
 )
@@ -55,10 +58,11 @@ async def set_label(cluster: Cluster, record: KubeObject[GPUWorkloadBudget]) -> 
     """Make the label by which policies select a budget say what its status says; whether that was a write."""
     assert record.value is not None, "a budget that can be read"
     exact = record.value.spec.accounting == EXACT
-    wanted = label_of(record.value.spec, exceeded=closed(record.value), exact=exact)
-    if record.labels.get(LABEL) == wanted:
+    said = label_of(record.value.spec, exceeded=closed(record.value), exact=exact)
+    wanted = {LABEL: None, LABEL_OF_SEVERAL: None, label_key(record.value.spec): said}
+    if all(record.labels.get(key) == value for key, value in wanted.items()):
         return False
-    change = {"metadata": {"labels": {LABEL: wanted}}}
+    change = {"metadata": {"labels": wanted}}
     seen = str(record.resource_version)
     await cluster.patch(GPU_WORKLOAD_BUDGET, record.key, change, uid=record.uid_text, resource_version=seen)
     return True
@@ -112,34 +116,35 @@ class GateReconciler:
             for pod in sorted(pods, key=lambda each: (-each.priority, _since(each, now), each.key))
         }
         for key, spec in self._gated.holders(namespace):
-            mine = [pod for pod in pods if belongs(spec, pod)]
-            free = self._free(key, spec, mine, now) if mine else frozenset()
+            mine = [pod for pod in pods if asks(spec, pod)]
+            free = self._free(key, spec, now) if mine else frozenset()
             for pod in mine:
                 if uid_text(pod.uid) not in free:
                     going.pop(uid_text(pod.uid), None)
         return list(going.values())
 
-    def _free(self, key: ObjectKey, spec: GPUWorkloadBudgetSpec, mine: list[Pod], now: datetime) -> frozenset[str]:
+    def _free(self, key: ObjectKey, spec: GPUWorkloadBudgetSpec, now: datetime) -> frozenset[str]:
+        """Those that a budget lets go, of all namespaces that it covers."""
         memory = self._tracker.held(key)
         if memory is None or memory.told.exceeded_at is not None:  # closed, or not counted yet
             return frozenset()
         held = [
             HeldBack(pod.key, uid_text(pod.uid), _since(pod, now), memory.weights.units(pod.requests), pod.priority)
-            for pod in mine
+            for pod in self._gated.of_budget(key, spec)
         ]
-        on_the_way = self._on_the_way(key.namespace, spec, memory)
+        on_the_way = self._on_the_way(key, spec, memory)
         going = resume(held, memory.account, memory.limits, seconds(now), on_the_way=on_the_way)
         return frozenset(each.uid for each in going)
 
-    def _on_the_way(self, namespace: str, spec: GPUWorkloadBudgetSpec, memory: BudgetMemory) -> int:
+    def _on_the_way(self, key: ObjectKey, spec: GPUWorkloadBudgetSpec, memory: BudgetMemory) -> int:
         """What pods will use that were let go or never gated, and have not started."""
         return sum(
             memory.weights.units(pod.requests)
             for pod in self._pods.values()
-            if pod.key.namespace == namespace
-            and not pod.finished
+            if not pod.finished
             and GATE not in pod.gates
-            and belongs(spec, pod)
+            and self._gated.covers(key, spec, pod.key.namespace)
+            and asks(spec, pod)
             and not memory.runs(short_uid(pod))
         )
 
@@ -158,7 +163,7 @@ class GateReconciler:
             return True
         except Conflict:
             return False
-        budgets = ", ".join(key.name for key, spec in self._gated.holders(pod.key.namespace) if belongs(spec, pod))
+        budgets = ", ".join(key.name for key, spec in self._gated.holders(pod.key.namespace) if asks(spec, pod))
         self._journal.note(PodGateLifted(FactSubject(POD, pod.key, uid_text(pod.uid)), budgets))
         await self._pods.wait_for_own_write(pod.key)  # from then on it counts as on its way
         return True
@@ -170,30 +175,31 @@ class PolicyCheck:
     def __init__(self, cluster: Cluster, clock: Clock) -> None:
         self._cluster = cluster
         self._clock = clock
-        self._known: dict[str, tuple[PolicyState, datetime]] = {}
+        self._known: dict[tuple[str, bool], tuple[PolicyState, datetime]] = {}
 
-    async def look(self, admission: str) -> datetime | None:
+    async def look(self, spec: GPUWorkloadBudgetSpec) -> datetime | None:
         """Ask again if it is time; returns when that is next. None: nothing is needed."""
+        admission, several = _needed(spec)
         if admission == OFF:
             return None
         now = self._clock.now()
-        state, again = self._known.get(admission, (PolicyState(), now))
+        state, again = self._known.get((admission, several), (PolicyState(), now))
         if again <= now:
             with suppress(ClusterError):  # then what was known still holds
-                state = await self._state(admission)
+                state = await self._state(admission, several=several)
             again = now + (MISSING_AGAIN if unavailable(admission, state) else ASKED_AGAIN)
-            self._known[admission] = state, again
+            self._known[admission, several] = state, again
         return again
 
-    def trouble(self, admission: str) -> Trouble | None:
+    def trouble(self, spec: GPUWorkloadBudgetSpec) -> Trouble | None:
         """As of the last look; None: it works, or nothing is known yet."""
-        state, _ = self._known.get(admission, (PolicyState(), None))
-        message = unavailable(admission, state)
+        state, _ = self._known.get(_needed(spec), (PolicyState(), None))
+        message = unavailable(spec.enforcement.admission, state)
         return Trouble("AdmissionUnavailable", message) if message else None
 
-    async def _state(self, admission: str) -> PolicyState:
-        resources, name = PARTS[admission]
-        for resource in resources:
+    async def _state(self, admission: str, *, several: bool) -> PolicyState:
+        (policy, binding), policy_name = PARTS[admission]
+        for resource, name in ((policy, policy_name), (binding, binding_of(policy_name, several=several))):
             try:
                 await self._cluster.read(resource, ObjectKey("", name))
             except NotFound:
@@ -203,13 +209,8 @@ class PolicyCheck:
         return PolicyState()
 
 
-def namespace_of(
-    old: KubeObject[GPUWorkloadBudget] | None, new: KubeObject[GPUWorkloadBudget] | None
-) -> Iterable[ObjectKey]:
-    """The key of the gates that a budget may hold."""
-    changed = new or old
-    assert changed is not None, "a change has a before or an after"
-    return (ObjectKey("", changed.key.namespace),)
+def _needed(spec: GPUWorkloadBudgetSpec) -> tuple[str, bool]:
+    return spec.enforcement.admission, spec.namespace_selector is not None
 
 
 def _since(pod: Pod, now: datetime) -> datetime:

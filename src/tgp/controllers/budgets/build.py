@@ -2,7 +2,7 @@
 
 from tgp.adapters.kube.controller import Controller, WatchSource
 from tgp.api.resource import GPU_WORKLOAD_BUDGET
-from tgp.controllers.budgets.admission import GateReconciler, PolicyCheck, namespace_of
+from tgp.controllers.budgets.admission import GateReconciler, PolicyCheck
 from tgp.controllers.budgets.archive import AccountArchive
 from tgp.controllers.budgets.daily import KEY, DailyReport
 from tgp.controllers.budgets.gated_pods import GatedPods
@@ -28,7 +28,7 @@ class Budgets:
             silent_for=lambda: deps.caches.silent_for(stores.pods),
             watched_until=deps.watched_until,
         )
-        self.gated = GatedPods(stores.pods, stores.budgets)
+        self.gated = GatedPods(stores.pods, stores.budgets, stores.namespaces, deps.settings.namespace)
 
 
 def build(deps: Deps, stores: Stores, budgets: Budgets) -> list[Controller]:
@@ -110,7 +110,11 @@ def build(deps: Deps, stores: Stores, budgets: Budgets) -> list[Controller]:
         Controller(
             "budget-gates",
             gates,
-            sources=(WatchSource(stores.pods, budgets.gated.namespaces_of), WatchSource(stores.budgets, namespace_of)),
+            sources=(
+                WatchSource(stores.pods, budgets.gated.namespaces_of),
+                WatchSource(stores.budgets, budgets.gated.of_changed_budget),
+            ),
+            also_reads=(stores.namespaces,),
             workers=1,
         ),
         Controller(

@@ -4,10 +4,11 @@ from collections.abc import Iterable, Iterator
 
 from tgp.adapters.kube.store import Store
 from tgp.api.budget import GPUWorkloadBudget, GPUWorkloadBudgetSpec
-from tgp.core.budgets.admission import GATE, GATES, meets
+from tgp.core.budgets.admission import GATE, GATES, meets, spans
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
+from tgp.core.model.workload import Namespace
 
 GATED_PODS = "gated"
 
@@ -20,18 +21,34 @@ def by_gate(pod: Pod) -> tuple[str, ...]:
 class GatedPods:
     """Pods behind our gate, as the view shows them."""
 
-    def __init__(self, pods: Store[Pod], budgets: Store[KubeObject[GPUWorkloadBudget]]) -> None:
+    def __init__(
+        self,
+        pods: Store[Pod],
+        budgets: Store[KubeObject[GPUWorkloadBudget]],
+        namespaces: Store[Namespace],
+        home: str,  # the operator's namespace
+    ) -> None:
         self._pods = pods
         self._budgets = budgets
+        self._namespaces = namespaces
+        self._home = home
 
     def of(self, namespace: str) -> list[Pod]:
         return list(self._pods.by_index(GATED_PODS, namespace))
 
-    def count(self, namespace: str, spec: GPUWorkloadBudgetSpec) -> int:
-        """How many of them belong to a budget."""
+    def of_budget(self, key: ObjectKey, spec: GPUWorkloadBudgetSpec) -> list[Pod]:
+        """Those that belong to a budget."""
         if spec.enforcement.admission != GATES:
-            return 0
-        return sum(belongs(spec, pod) for pod in self.of(namespace))
+            return []
+        where = [namespace for namespace in self._pods.filed(GATED_PODS) if self.covers(key, spec, namespace)]
+        return [pod for namespace in where for pod in self.of(namespace) if asks(spec, pod)]
+
+    def covers(self, key: ObjectKey, spec: GPUWorkloadBudgetSpec, namespace: str) -> bool:
+        """A budget over several namespaces covers none but in the operator's: a tenant holds no pods of others."""
+        if spec.namespace_selector is not None and key.namespace != self._home:
+            return False
+        found = self._namespaces.get(ObjectKey("", namespace))
+        return spans(key, spec, namespace, found.labels if found is not None else None)
 
     def namespaces_of(self, _old: Pod | None, new: Pod | None) -> Iterable[ObjectKey]:
         """Where a pod came that waits."""
@@ -45,18 +62,33 @@ class GatedPods:
         (namespace,) = before or after
         return [key for key, spec in self.holders(namespace)]
 
+    def of_changed_budget(
+        self, old: KubeObject[GPUWorkloadBudget] | None, new: KubeObject[GPUWorkloadBudget] | None
+    ) -> Iterable[ObjectKey]:
+        """The namespaces of pods that it may hold, or held until now."""
+        several = any(each is not None and _over_several(each) for each in (old, new))
+        changed = new or old
+        assert changed is not None, "a change has a before or an after"
+        where = (*self._pods.filed(GATED_PODS),) if several else (changed.key.namespace,)
+        return [ObjectKey("", namespace) for namespace in where]
+
     def unreadable(self, namespace: str) -> bool:
         """Whether a budget there was written by a newer version: which pods it holds is not known."""
         return any(record.value is None for record in self._budgets.values() if record.key.namespace == namespace)
 
     def holders(self, namespace: str) -> Iterator[tuple[ObjectKey, GPUWorkloadBudgetSpec]]:
-        """The budgets that may hold pods behind a gate."""
+        """The budgets that may hold pods of this namespace behind a gate."""
         for record in self._budgets.values():
-            if record.key.namespace != namespace or record.value is None or record.deleting:
+            if record.value is None or record.deleting or record.value.spec.enforcement.admission != GATES:
                 continue
-            if record.value.spec.enforcement.admission == GATES:
+            if self.covers(record.key, record.value.spec, namespace):
                 yield record.key, record.value.spec
 
 
-def belongs(spec: GPUWorkloadBudgetSpec, pod: Pod) -> bool:
-    return meets(spec, pod.labels, pod.requests.milli(spec.gpu_resource_name))
+def asks(spec: GPUWorkloadBudgetSpec, pod: Pod) -> bool:
+    """Whether a pod of a namespace that the budget covers belongs to it."""
+    return meets(spec, pod.labels, pod.requests.milli)
+
+
+def _over_several(record: KubeObject[GPUWorkloadBudget]) -> bool:
+    return record.value is None or record.value.spec.namespace_selector is not None

@@ -18,7 +18,6 @@ from tgp.controllers.budgets.pauser import Pauser
 from tgp.controllers.budgets.tracker import BudgetMemory, BudgetTracker
 from tgp.controllers.status_writer import StatusWriter
 from tgp.core.budgets.account import USED
-from tgp.core.budgets.admission import OFF
 from tgp.core.budgets.archive import ACCOUNT_FINALIZER, KeptAccount, kept
 from tgp.core.budgets.assess import Assessment, assess, hours_text
 from tgp.core.budgets.ended import largest
@@ -59,10 +58,6 @@ EMPTY_AGAIN = timedelta(seconds=30)  # after lists without any pod
 NEWER = "A newer version of the operator has counted here: this one leaves the account alone, and enforces nothing"
 CLAIMS = "{} devices by claims (DRA), which no request shows: their GPUs are not counted. Ask for them as a resource"
 LOST = "The account could not be read. It was made again from the pods that are still there: use may be higher"
-ADMISSION_OF_ONE = (
-    "spec.enforcement.admission works for budgets of one namespace: with spec.namespaceSelector new pods are neither "
-    "refused nor gated. Pods are still counted and enforced. Next: create budgets with admission in the namespaces"
-)
 
 
 class BudgetReconciler:
@@ -129,7 +124,7 @@ class BudgetReconciler:
         except NewerAccount:
             await self._leave_alone(record, record.value, "NewerAccount", NEWER)
             return None
-        asked_again = await self._policies.look(record.value.spec.enforcement.admission)
+        asked_again = await self._policies.look(record.value.spec)
         now = self._clock.now()
         if memory is None or not self._tracker.close_missing(memory):
             return now + EMPTY_AGAIN
@@ -219,7 +214,7 @@ class BudgetReconciler:
             record.generation,
             trouble.reason if trouble is not None else "",
             self._pauser.paused(memory),
-            self._gated.count(record.key.namespace, memory.spec),
+            len(self._gated.of_budget(record.key, memory.spec)),
             not (memory.tracked or seen.used) and now >= _idle_from(record, now),
         )
 
@@ -236,10 +231,7 @@ class BudgetReconciler:
             return Trouble("OwnerRecreates", owners)
         if running := unpaused_text(self._pauser.unpaused(memory)):
             return Trouble("PauseUnavailable", running)
-        admission = memory.spec.enforcement.admission
-        if memory.spec.namespace_selector is not None and admission != OFF:
-            return Trouble("AdmissionUnavailable", ADMISSION_OF_ONE)
-        if (trouble := self._policies.trouble(admission)) is not None:
+        if (trouble := self._policies.trouble(memory.spec)) is not None:
             return trouble
         if memory.claiming:
             pods = len(memory.claiming)

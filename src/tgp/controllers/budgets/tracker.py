@@ -16,7 +16,7 @@ from tgp.controllers.requests.indexes import PODS_BY_NODE
 from tgp.core.budgets.account import USED, BudgetAccount, take_up
 from tgp.core.budgets.archive import KeptAccount, inherited
 from tgp.core.budgets.assess import Limits
-from tgp.core.budgets.belonging import selector_of
+from tgp.core.budgets.belonging import covers, selector_of
 from tgp.core.budgets.ended import ended_pod, largest
 from tgp.core.budgets.packing import NotAnAccount, unpack
 from tgp.core.budgets.pause import PAUSED_AT
@@ -306,15 +306,13 @@ class BudgetTracker:
         memory.changed_at = memory.changed_at or now
 
     def _covers(self, home: str, several: LabelSelector | None) -> Callable[[str], bool]:
-        if several is None:
-            return lambda namespace: namespace == home
-        wanted = selector_of(several)
+        wanted = selector_of(several) if several is not None else None
 
-        def covers(namespace: str) -> bool:
+        def of(namespace: str) -> bool:
             found = self._namespaces.get(ObjectKey("", namespace))
-            return found is not None and wanted.selects(found.labels)
+            return covers(home, wanted, namespace, found.labels if found is not None else None)
 
-        return covers
+        return of
 
     def of_namespace(self, old: Namespace | None, new: Namespace | None) -> Iterable[ObjectKey]:
         """Budgets over several namespaces, to which this one's pods belong by an edit of its labels."""

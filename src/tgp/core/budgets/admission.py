@@ -5,30 +5,35 @@ every pod of its namespace some time.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
 from tgp.api.budget import GPUWorkloadBudget, GPUWorkloadBudgetSpec
 from tgp.api.values import rfc3339
-from tgp.core.budgets.belonging import selector_of
+from tgp.core.budgets.belonging import covers, selector_of
+from tgp.core.budgets.weights import weights_of
 from tgp.core.model.object_key import ObjectKey
 
-LABEL = "tgp.io/admission"  # on a budget: what it has to say now
+LABEL = "tgp.io/admission"  # on a budget: what it has to say now about pods of its namespace
+LABEL_OF_SEVERAL = "tgp.io/admission-of-namespaces"  # the same, where spec.namespaceSelector says of which
 GATE = "tgp.io/budget"  # the scheduling gate behind which pods wait
 OFF, GATES, DENIES, EXACT = "Off", "Gate", "Deny", "Exact"
 EXCEEDED = "QuotaExceeded"
 NO_HOURS = "no hours come back while its pods run"
 
-# The policies that make it so, each with a binding of the same name.
+# The policies that make it so, each with a binding of the same name, and one for budgets over several namespaces.
 DENY_POLICY, GATE_POLICY, EXACT_POLICY = "tgp-budgets-deny", "tgp-budgets-gate", "tgp-budgets-exact"
+OF_SEVERAL = "-namespaces"
 
 
 class NewPod(msgspec.Struct, frozen=True):
     """A pod that is being created, after defaults."""
 
+    namespace: str
     labels: Mapping[str, str]
     milli: Mapping[str, int]  # by resource: what it requests, at least where that is more than nothing
+    namespace_labels: Mapping[str, str] = {}
     placed: bool = False  # its manifest names a Node: the scheduler will not look at it, so no gate can hold it
 
 
@@ -46,9 +51,25 @@ def label_of(spec: GPUWorkloadBudgetSpec, *, exceeded: bool, exact: bool) -> str
     return "-".join(said) or None
 
 
-def meets(spec: GPUWorkloadBudgetSpec, labels: Mapping[str, str], milli: int) -> bool:
-    """Whether a pod of the budget's namespace belongs to it. `milli`: what it requests of the budget's resource."""
-    return milli > 0 and selector_of(spec.selector).selects(labels)
+def label_key(spec: GPUWorkloadBudgetSpec) -> str:
+    return LABEL if spec.namespace_selector is None else LABEL_OF_SEVERAL
+
+
+def binding_of(policy: str, *, several: bool) -> str:
+    """`several`: of budgets over several namespaces."""
+    return policy + OF_SEVERAL if several else policy
+
+
+def meets(spec: GPUWorkloadBudgetSpec, labels: Mapping[str, str], milli: Callable[[str], int]) -> bool:
+    """Whether a pod belongs to a budget that covers its namespace. `milli`: what it requests of a resource."""
+    asks = any(milli(resource) > 0 for resource in weights_of(spec).resources)
+    return asks and selector_of(spec.selector).selects(labels)
+
+
+def spans(key: ObjectKey, spec: GPUWorkloadBudgetSpec, namespace: str, labels: Mapping[str, str] | None) -> bool:
+    """Whether a budget covers pods of this namespace."""
+    several = selector_of(spec.namespace_selector) if spec.namespace_selector is not None else None
+    return covers(key.namespace, several, namespace, labels)
 
 
 def closed(budget: GPUWorkloadBudget) -> bool:
@@ -57,13 +78,15 @@ def closed(budget: GPUWorkloadBudget) -> bool:
 
 
 def admit(pod: NewPod, budgets: Iterable[tuple[ObjectKey, GPUWorkloadBudget]]) -> Admission:
-    """`budgets`: those of the pod's namespace that have the label."""
+    """`budgets`: those of the pod's namespace and of the operator's. Only those with the label have a say."""
     refusals, gated, counted = [], False, False
     for key, budget in budgets:
         spec = budget.spec
-        if not meets(spec, pod.labels, pod.milli.get(spec.gpu_resource_name, 0)):
+        if not spans(key, spec, pod.namespace, pod.namespace_labels):
             continue
-        said = budget.metadata.labels.get(LABEL, "").split("-")
+        if not meets(spec, pod.labels, lambda resource: pod.milli.get(resource, 0)):
+            continue
+        said = budget.metadata.labels.get(label_key(spec), "").split("-")
         if DENIES in said and spec.enforcement.admission == DENIES and closed(budget):
             refusals.append(refusal(key, budget))
         if GATES in said and spec.enforcement.admission == GATES and closed(budget):

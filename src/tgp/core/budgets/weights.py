@@ -22,6 +22,10 @@ class Weights(msgspec.Struct, frozen=True):
     others: tuple[tuple[str, Decimal], ...] = ()  # resources that count beside it
     models: tuple[tuple[str, Decimal], ...] = ()  # the first that names the Node's GPU holds; none: 1
 
+    @property
+    def resources(self) -> tuple[str, ...]:
+        return (self.resource, *(resource for resource, _ in self.others))
+
     def asked(self, pod: Pod) -> Iterator[tuple[str, Decimal]]:
         """The counted resources that it asks for, and the weight of a unit."""
         for resource, weight in ((self.resource, ONE), *self.others):
