@@ -32,15 +32,22 @@ class Budgets:
 
 
 def build(deps: Deps, stores: Stores, budgets: Budgets) -> list[Controller]:
+    return [
+        _counting(deps, stores, budgets),
+        _holds(deps, stores, budgets),
+        _gates(deps, stores, budgets),
+        _days(deps, stores, budgets),
+        _mirrors(deps, stores),
+    ]
+
+
+def _counting(deps: Deps, stores: Stores, budgets: Budgets) -> Controller:
     tracker = budgets.tracker
     archive = AccountArchive(deps.cluster, deps.settings.namespace, deps.journal)
 
     def start_over() -> None:
         tracker.start_over()
         archive.start_over()
-
-    async def list_budgets() -> None:
-        await deps.caches.list_again(stores.budgets)
 
     counting = BudgetReconciler(
         stores.budgets,
@@ -53,85 +60,93 @@ def build(deps: Deps, stores: Stores, budgets: Budgets) -> list[Controller]:
         clock=deps.clock,
         silent_for=lambda: deps.caches.silent_for(stores.pods),
         list_pods=lambda: deps.caches.list_again(stores.pods),
-        list_budgets=list_budgets,
+        list_budgets=lambda: deps.caches.list_again(stores.budgets),
         gated=budgets.gated,
         policies=PolicyCheck(deps.cluster, deps.clock),
         counted=stores.counted,
         namespace=deps.settings.namespace,
     )
+    return Controller(
+        "budgets",
+        counting,
+        sources=(
+            WatchSource(stores.budgets),
+            WatchSource(stores.pods, tracker.of_pod),
+            WatchSource(stores.pods, budgets.gated.budgets_of),
+            WatchSource(stores.nodes, tracker.of_node),
+            WatchSource(stores.jobs, tracker.of_job),
+            WatchSource(stores.namespaces, tracker.of_namespace),
+        ),
+        writes=(stores.budgets,),
+        workers=deps.settings.workers,
+        start_over=start_over,
+    )
+
+
+def _holds(deps: Deps, stores: Stores, budgets: Budgets) -> Controller:
     holds = HoldsReconciler(
         stores.budgets,
         stores.pods,
         stores.jobs,
-        tracker,
+        budgets.tracker,
         cluster=deps.cluster,
         journal=deps.journal,
         clock=deps.clock,
     )
+    return Controller(
+        "budget-holds",
+        holds,
+        sources=(
+            WatchSource(stores.budgets, holds.of_budget),
+            WatchSource(stores.counted.store),
+            WatchSource(stores.pods, holds.of_pod),
+            WatchSource(stores.jobs, holds.of_job),
+        ),
+        workers=deps.settings.workers,
+    )
+
+
+def _gates(deps: Deps, stores: Stores, budgets: Budgets) -> Controller:
     gates = GateReconciler(
         budgets.gated,
         stores.pods,
-        tracker,
+        budgets.tracker,
         cluster=deps.cluster,
         journal=deps.journal,
         clock=deps.clock,
-        list_budgets=list_budgets,
+        list_budgets=lambda: deps.caches.list_again(stores.budgets),
     )
-    daily = DailyReport(tracker.accounts, deps.cluster, deps.clock, deps.settings.namespace)
+    return Controller(
+        "budget-gates",
+        gates,
+        sources=(
+            WatchSource(stores.pods, budgets.gated.namespaces_of),
+            WatchSource(stores.budgets, budgets.gated.of_changed_budget),
+        ),
+        also_reads=(stores.namespaces,),
+        workers=1,
+    )
+
+
+def _days(deps: Deps, stores: Stores, budgets: Budgets) -> Controller:
+    daily = DailyReport(budgets.tracker.accounts, deps.cluster, deps.clock, deps.settings.namespace)
     stores.sweeps.send(KEY)
+    return Controller(
+        "budget-days",
+        daily,
+        sources=(
+            WatchSource(stores.sweeps.store, lambda _old, new: (KEY,) if new is not None and new.key == KEY else ()),
+        ),
+        also_reads=(stores.budgets, stores.pods),
+    )
+
+
+def _mirrors(deps: Deps, stores: Stores) -> Controller:
     mirrors = LegacyBudgetReconciler(stores.legacy_budgets, stores.budgets, deps.cluster, deps.journal, deps.clock)
-    return [
-        Controller(
-            "budgets",
-            counting,
-            sources=(
-                WatchSource(stores.budgets),
-                WatchSource(stores.pods, tracker.of_pod),
-                WatchSource(stores.pods, budgets.gated.budgets_of),
-                WatchSource(stores.nodes, tracker.of_node),
-                WatchSource(stores.jobs, tracker.of_job),
-                WatchSource(stores.namespaces, tracker.of_namespace),
-            ),
-            writes=(stores.budgets,),
-            workers=deps.settings.workers,
-            start_over=start_over,
-        ),
-        Controller(
-            "budget-holds",
-            holds,
-            sources=(
-                WatchSource(stores.budgets, holds.of_budget),
-                WatchSource(stores.counted.store),
-                WatchSource(stores.pods, holds.of_pod),
-                WatchSource(stores.jobs, holds.of_job),
-            ),
-            workers=deps.settings.workers,
-        ),
-        Controller(
-            "budget-gates",
-            gates,
-            sources=(
-                WatchSource(stores.pods, budgets.gated.namespaces_of),
-                WatchSource(stores.budgets, budgets.gated.of_changed_budget),
-            ),
-            also_reads=(stores.namespaces,),
-            workers=1,
-        ),
-        Controller(
-            "budget-days",
-            daily,
-            sources=(
-                WatchSource(
-                    stores.sweeps.store, lambda _old, new: (KEY,) if new is not None and new.key == KEY else ()
-                ),
-            ),
-            also_reads=(stores.budgets, stores.pods),
-        ),
-        Controller(
-            "legacy-budgets",
-            mirrors,
-            sources=(WatchSource(stores.legacy_budgets), WatchSource(stores.budgets)),
-            writes=(stores.legacy_budgets, stores.budgets),
-            workers=deps.settings.workers,
-        ),
-    ]
+    return Controller(
+        "legacy-budgets",
+        mirrors,
+        sources=(WatchSource(stores.legacy_budgets), WatchSource(stores.budgets)),
+        writes=(stores.legacy_budgets, stores.budgets),
+        workers=deps.settings.workers,
+    )

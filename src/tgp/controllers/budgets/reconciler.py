@@ -9,10 +9,11 @@ from msgspec import to_builtins
 
 from tgp.adapters.kube.event_channel import EventChannel
 from tgp.api.budget import GPUWorkloadBudget
-from tgp.api.resource import GPU_WORKLOAD_BUDGET, POD
+from tgp.api.resource import GPU_WORKLOAD_BUDGET
 from tgp.api.values import rfc3339
 from tgp.controllers.budgets.admission import PolicyCheck, set_label
 from tgp.controllers.budgets.archive import AccountArchive
+from tgp.controllers.budgets.enforcer import BudgetEnforcer, budget_subject
 from tgp.controllers.budgets.gated_pods import GatedPods
 from tgp.controllers.budgets.pauser import Pauser
 from tgp.controllers.budgets.tracker import BudgetMemory, BudgetTracker
@@ -25,7 +26,7 @@ from tgp.core.budgets.packing import NewerAccount, pack
 from tgp.core.budgets.pause import unpaused_text
 from tgp.core.budgets.quota import limits_of, spec_problem, window_of
 from tgp.core.budgets.reset import reset_asked
-from tgp.core.budgets.spans import seconds, short_uid
+from tgp.core.budgets.spans import seconds
 from tgp.core.budgets.status import (
     DEGRADED,
     GATHERED,
@@ -41,19 +42,16 @@ from tgp.core.budgets.status import (
     raised,
     worth_writing,
 )
-from tgp.core.budgets.victims import back_by, back_within, victims
+from tgp.core.budgets.victims import back_by
 from tgp.core.model.conditions import ConditionUpdate
-from tgp.core.model.facts import AlertRaised, BudgetNoted, FactSubject, PodEnforced
+from tgp.core.model.facts import AlertRaised, BudgetNoted
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
-from tgp.core.model.pod import Pod
-from tgp.core.model.record import uid_text
 from tgp.ports.clock import Clock
-from tgp.ports.cluster import Blocked, Cluster, NotFound, View
+from tgp.ports.cluster import Cluster, NotFound, View
 from tgp.ports.journal import Journal
 
 STALE_AFTER = 300.0  # seconds without a word of the API server about pods
-ASKED_AGAIN = timedelta(minutes=1)  # after an eviction that a PodDisruptionBudget blocked
 EMPTY_AGAIN = timedelta(seconds=30)  # after lists without any pod
 NEWER = "A newer version of the operator has counted here: this one leaves the account alone, and enforces nothing"
 CLAIMS = "{} devices by claims (DRA), which no request shows: their GPUs are not counted. Ask for them as a resource"
@@ -85,6 +83,7 @@ class BudgetReconciler:
         self._status_writer = status_writer
         self._archive = archive
         self._pauser = pauser
+        self._enforcer = BudgetEnforcer(pauser, cluster=cluster, journal=journal, clock=clock)
         self._cluster = cluster
         self._journal = journal
         self._clock = clock
@@ -146,10 +145,10 @@ class BudgetReconciler:
             await self._write(record, memory, seen, saying)
             if restored:
                 message = "The account in the status was changed or removed by others, and is restored"
-                self._journal.note(BudgetNoted(_subject(record), "AccountRestored", message, warning=True))
-            if self._may_act(memory, now):
+                self._journal.note(BudgetNoted(budget_subject(record), "AccountRestored", message, warning=True))
+            if self._enforcer.due(memory, now):
                 return now  # by the next reconcile, which sees this write
-        elif self._may_act(memory, now) and await self._enforce(record, memory, seen, now):
+        elif self._enforcer.due(memory, now) and await self._enforcer.enforce(record, memory, seen, now):
             await self._write(record, memory, seen, saying, {"lastEnforcementAt": rfc3339(now)})
         return _earliest(self._next_look(record, memory, seen, now), asked_again)
 
@@ -197,7 +196,7 @@ class BudgetReconciler:
         memory.account.reset(seconds(now))
         memory.largest, memory.reset_at, memory.changed_at = (), asked.at, memory.changed_at or now - GATHERED
         message = f"{asked.who} reset the account at {rfc3339(asked.at)}: {used} GPU-hours count no longer"
-        self._journal.note(BudgetNoted(_subject(record), "AccountReset", message, warning=True))
+        self._journal.note(BudgetNoted(budget_subject(record), "AccountReset", message, warning=True))
 
     # -- what is told --------------------------------------------------------------------------------------------------
 
@@ -268,10 +267,10 @@ class BudgetReconciler:
         for namespace in memory.namespaces:
             self._counted.send(namespace)
         for name in new:
-            self._journal.note(AlertRaised(_subject(record), name, alert_text(name, seen)))
+            self._journal.note(AlertRaised(budget_subject(record), name, alert_text(name, seen)))
         if memory.kept is not None:
             message = inherited_text(memory.spec, seen, memory.kept.at)
-            self._journal.note(BudgetNoted(_subject(record), "Inherited", message))
+            self._journal.note(BudgetNoted(budget_subject(record), "Inherited", message))
             memory.kept = None
             await self._archive.drop(record.key)
 
@@ -309,75 +308,6 @@ class BudgetReconciler:
             moments.append(now)
         return min(moments, default=None)
 
-    # -- what is done --------------------------------------------------------------------------------------------------
-
-    def _may_act(self, memory: BudgetMemory, now: datetime) -> bool:
-        """Over quota for the grace period, counted from the stored time: a restart changes nothing."""
-        since = memory.told.exceeded_at
-        return since is not None and now >= since + timedelta(seconds=memory.spec.enforcement.grace_period_seconds)
-
-    async def _enforce(
-        self, record: KubeObject[GPUWorkloadBudget], memory: BudgetMemory, seen: Assessment, now: datetime
-    ) -> bool:
-        """Whether something was done."""
-        assert record.value is not None
-        last, since = record.value.status.last_enforcement_at, memory.told.exceeded_at
-        assert since is not None, "only beyond the quota"
-        action = memory.spec.enforcement.action
-        if action == "AlertOnly":
-            if last is not None and last >= since:
-                return False
-            message = "The quota is used up. No pod is stopped: the action is AlertOnly"
-            self._journal.note(BudgetNoted(_subject(record), "QuotaExceeded", message, warning=True))
-            return True
-        begun = seconds(since) + memory.spec.enforcement.grace_period_seconds
-        by = back_by(memory.account.rolls, begun, seen.now)
-        if action == "Pause":
-            return await self._pause(record, memory, seen.now, by)
-        memory.blocked = {uid: again for uid, again in memory.blocked.items() if uid in memory.pods}
-        passed = {uid for uid, again in memory.blocked.items() if again > now}
-        passed |= {uid for uid, pod in memory.pods.items() if (memory.evicted.not_before(pod) or now) > now}
-        acted = False
-        for victim in victims(memory.pods, memory.account, memory.limits, seen.now, by=by, passed=passed):
-            for pod in victim.pods:
-                acted = await self._evict(record, memory, pod, now) or acted
-        return acted
-
-    async def _pause(self, record: KubeObject[GPUWorkloadBudget], memory: BudgetMemory, now: int, by: int) -> bool:
-        since = by - back_within(memory.account.rolls)  # what was annotated before had its chance
-        passed, stopping = self._pauser.passed(memory, since), self._pauser.stopping(memory, since)
-        acted = False
-        chosen = victims(memory.pods, memory.account, memory.limits, now, by=by, passed=passed, stopping=stopping)
-        for victim in chosen:
-            acted = await self._pauser.pause(record, victim, self._clock.now()) or acted
-        return acted
-
-    async def _evict(
-        self, record: KubeObject[GPUWorkloadBudget], memory: BudgetMemory, pod: Pod, now: datetime
-    ) -> bool:
-        grace = memory.spec.enforcement.pod_grace_period_seconds
-        try:
-            await self._cluster.evict(
-                pod.key, uid=uid_text(pod.uid), grace=None if grace is None else timedelta(seconds=grace)
-            )
-        except Blocked:
-            if short_uid(pod) not in memory.blocked:
-                self._tell(record, pod, "EvictionBlocked", "should go, and a PodDisruptionBudget keeps it")
-            memory.blocked[short_uid(pod)] = now + ASKED_AGAIN
-            return False
-        memory.blocked.pop(short_uid(pod), None)
-        memory.evicted.evicted(pod, now)
-        self._tell(record, pod, "Evicted", "was evicted")
-        return True
-
-    def _tell(self, record: KubeObject[GPUWorkloadBudget], pod: Pod, outcome: str, what: str) -> None:
-        """On the pod, and on its budget."""
-        about = FactSubject(POD, pod.key, uid_text(pod.uid))
-        told = f"Pod {what}: budget {record.key.name} is used up"
-        self._journal.note(PodEnforced(about, record.key, "Evict", outcome, told))
-        message = f"Pod {pod.key.name} {what}: the quota is used up"
-        self._journal.note(BudgetNoted(_subject(record), outcome, message, warning=True))
-
 
 def _earliest(*moments: datetime | None) -> datetime | None:
     return min((each for each in moments if each is not None), default=None)
@@ -390,7 +320,3 @@ def _idle_from(record: KubeObject[GPUWorkloadBudget], now: datetime) -> datetime
 
 def _back_at(memory: BudgetMemory, seen: Assessment, begun: datetime) -> datetime:
     return begun + timedelta(seconds=back_by(memory.account.rolls, seconds(begun), seen.now) - seconds(begun))
-
-
-def _subject(record: KubeObject[GPUWorkloadBudget]) -> FactSubject:
-    return FactSubject(GPU_WORKLOAD_BUDGET, record.key, record.uid_text)
