@@ -16,8 +16,8 @@ from tgp.sim.faults import swarm
 from tgp.sim.plans import Act, every_plan
 from tgp.sim.world import World
 
-STEPS = amount(18, 60)
-FAULTY_STEPS = amount(8, 60)  # each takes ten times as long: connections break, and everything is listed again
+STEPS = amount(12, 60)
+FAULTY_STEPS = amount(5, 60)  # each takes ten times as long: connections break, and everything is listed again
 
 
 def wipe(world: World, luck: Random) -> None:
@@ -102,9 +102,9 @@ def test_with_any_faults_pauses_and_finalizers_go_with_their_reason(seed):
         a_budget(world, hours=3, window=4, action="Pause", gracePeriodSeconds=60)
         edit(world, accounting="Exact")
         luck = world.luck("history")
-        for number in range(STEPS // 6):
+        for number in range(amount(2, 10)):
             a_job(world, f"job-{number}", parallelism=luck.choice((1, 2)), run_for=luck.choice(("", "30m", "2h")))
-            live(world, luck, 4, wipes=False)
+            live(world, luck, amount(2, 4), wipes=False)
             edit(world, enforcement={"action": luck.choice(("Pause", "AlertOnly", "Evict"))})
             edit(world, accounting=luck.choice(("Exact", "Observed")))
         world.calm()
@@ -134,7 +134,7 @@ def test_a_crash_at_any_write_changes_neither_use_nor_enforcement():
         )
     ]
     assert len(plans) >= 20
-    for plan in plans[:: amount(6, 1)]:
+    for plan in plans[:: amount(12, 1)]:
         with World("written", plan=plan) as world:
             BudgetWatch(world, late=60)
             short_history(world)
@@ -172,7 +172,7 @@ def test_a_crash_at_any_write_leaves_nothing_held_or_paused():
         )
     ]
     assert len(plans) >= 40
-    for plan in plans[:: amount(10, 1)]:
+    for plan in plans[:: amount(20, 1)]:
         with World("held", plan=plan) as world:
             BudgetWatch(world, late=60)
             HoldsWatch(world)

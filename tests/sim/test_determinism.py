@@ -75,7 +75,7 @@ async def _answer(_call):
 
 def test_the_moment_of_garbage_collection_changes_nothing(monkeypatch):
     """What dies in a cycle dies at the same turn, however full the interpreter was before."""
-    monkeypatch.setattr("tgp.sim.world.COLLECT_EVERY", 1500)
+    monkeypatch.setattr("tgp.sim.world.COLLECT_EVERY", 500)
 
     async def litterer(host):
         async def numbers():
@@ -94,7 +94,7 @@ def test_the_moment_of_garbage_collection_changes_nothing(monkeypatch):
         with World(1) as world:
             world.mount("server", _answer)
             world.process("litterer", litterer)
-            world.run(minutes=4)
+            world.run(minutes=1)
             assert world.trace.by_index("litterer", "GET")
             return world.trace.digest()
 

@@ -47,7 +47,10 @@ class EachOnce:
         self._tried.add(gist)
         _seen.add(gist)
         self._turn += 1
-        return ACTS if PROVING else (ACTS[self._turn % len(ACTS)],)
+        if PROVING:
+            return ACTS
+        worth = gist.startswith(OF_MOVES) or self._turn % 2
+        return (ACTS[self._turn % len(ACTS)],) if worth else ()
 
 
 def ready_nodes(env: SimEnv) -> int:

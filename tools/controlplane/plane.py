@@ -348,4 +348,5 @@ class ControlPlane:
 def quiet_environment() -> dict[str, str]:
     """Ours, without what would lead a program away from loopback or from its own flags."""
     unwanted = ("http_proxy", "https_proxy", "all_proxy", "kubeconfig")
-    return {name: value for name, value in os.environ.items() if name.lower() not in unwanted}
+    ours = {name: value for name, value in os.environ.items() if name.lower() not in unwanted}
+    return {"GOGC": "400", **ours}  # these programs live for minutes: collecting garbage less often saves a third
