@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from tests.sim.an_operator import NAMESPACE_NAME
 from tgp.adapters.clouds.registry import AllClouds, facts_of
 from tgp.adapters.kube.client import KubeCluster
+from tgp.adapters.kube.connect import Connection
 from tgp.adapters.mesh.registry import AllMeshes
 from tgp.api.resource import NAMESPACE
 from tgp.app.cli_context import NotConnected
@@ -19,12 +20,14 @@ from tgp.core.model.identity import cluster_id
 from tgp.ports.cluster import ClusterError
 from tgp.ports.http import Call, Http, Reply
 from tgp.services.cluster import ClusterService
+from tgp.services.setup import SetupService
 from tgp.services.talos import TalosService
 from tgp.sim.clouds.http_factory import Dialler
 from tgp.sim.entropy import SeededEntropy
 from tgp.sim.world import KUBERNETES, World
 
 PROXY = "/proxy/healthz"
+REVIEWS = "/selfsubjectaccessreviews"
 
 
 class Kubelets:
@@ -38,6 +41,9 @@ class Kubelets:
     async def send(self, call: Call) -> Reply:
         if call.path.endswith(PROXY):
             return self._answer
+        if self._forbidden and call.path.endswith(REVIEWS):
+            allowed = self._forbidden.removeprefix("/") not in (call.body or b"").decode()
+            return Reply(201, json.dumps({"status": {"allowed": allowed}}).encode())
         if self._forbidden and self._forbidden in call.path:
             return refusal(403, f'User "ada" cannot get resource at {call.path}')
         return await self._http.send(call)
@@ -85,6 +91,16 @@ class Person:
             yield TalosService(http, KubeCluster(http, SeededEntropy(1, "person")), namespace or NAMESPACE_NAME)
         except ClusterError as error:
             raise NotConnected(str(error)) from error
+
+    @asynccontextmanager
+    async def setup(self, _kubeconfig: str, _context: str, namespace: str) -> AsyncIterator[SetupService]:
+        world = self.world
+        entropy = SeededEntropy(world.seed, "person")
+        connection = Connection(
+            self._http(), world.clock, entropy, "https://cellar:6443", "cellar", NAMESPACE_NAME, compute=world.compute
+        )
+        dial = Dialler(world.network, world.clock)
+        yield SetupService(connection, namespace or NAMESPACE_NAME, dial, world.resolver)
 
     def _http(self) -> Http:
         return Kubelets(self.world.visitor(KUBERNETES), self.kubelet, self.forbidden)

@@ -121,6 +121,23 @@ def test_doctor_mends_nothing(cluster: Mounted):
     assert objects(cluster, "/api/v1/nodes/left-over")
 
 
+def test_init_creates_nothing_and_a_key_is_not_shown(tmp_path: Path):
+    """While the key of a provider is asked for, nothing that is typed is shown."""
+    node = {"metadata": {"name": "control-1"}, "status": {"nodeInfo": {"osImage": "Talos (v1.11.2)"}}}
+    with Mounted(tmp_path) as server:
+        send(f"{server.url}/api/v1/nodes", "POST", node)
+        terminal = on(server, "init", "--provider", "vultr", "--max-hourly-cost", "1")
+        before = terminal.settings()
+        terminal.wait_for(b"API key of Vultr:")
+        hidden = terminal.settings()
+        terminal.type(b"half-a-key")
+        said = interrupted(terminal, b"API key of Vultr:")
+
+    assert hidden != before
+    assert b"half-a-key" not in said
+    assert b"Interrupted. Nothing was created." in said
+
+
 def test_the_join_secret_stays_as_it_is(cluster: Mounted):
     operators_namespace(cluster)
     secret = {"metadata": {"name": "tgp-join"}, "data": {"cluster-name": "b3RoZXI="}}

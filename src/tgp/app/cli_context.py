@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # these load the clients of eight providers, and `tgp --help`
     from tgp.services.plans import PlanService
     from tgp.services.preflight_documents import CheckReport
     from tgp.services.requests import RequestService
+    from tgp.services.setup import SetupService
     from tgp.services.talos import TalosService
 
 
@@ -73,6 +74,20 @@ class CliContext:
 
         try:
             async with talos_service(kubeconfig, context, namespace) as found:
+                yield found
+        except (ConfigInvalid, ClusterError, HttpError, UnreadableReply) as error:
+            raise NotConnected(str(error)) from error
+
+    @asynccontextmanager
+    async def setup(self, kubeconfig: str, context: str, namespace: str) -> "AsyncIterator[SetupService]":
+        """The first steps in a cluster, for as long as the block lasts."""
+        from tgp.adapters.kube.config_field import ConfigInvalid
+        from tgp.ports.cluster import ClusterError
+        from tgp.ports.http import HttpError, UnreadableReply
+        from tgp.services.setup import setup_service
+
+        try:
+            async with setup_service(kubeconfig, context, namespace) as found:
                 yield found
         except (ConfigInvalid, ClusterError, HttpError, UnreadableReply) as error:
             raise NotConnected(str(error)) from error

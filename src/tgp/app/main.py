@@ -34,6 +34,11 @@ COMMANDS = {  # name: where it lives, what it does
     ),
     "down": ("tgp.interfaces.cli.down:down", "Terminate every machine of this cluster, and prove it."),
     "hold": ("tgp.interfaces.cli.hold:hold", "Pause all purchases; terminations continue."),
+    "init": ("tgp.interfaces.cli.init:init", "Set up keys, join Secret, a first class and pool. Nothing is bought."),
+    "import": (
+        "tgp.interfaces.cli.import_files:import_files",
+        "Convert manifests, Helm values or variables of tgp's ancestors.",
+    ),
     "node": ("tgp.interfaces.cli.node:node", "Test whether a machine you own can be powered on and off."),
     "nodes": ("tgp.interfaces.cli.nodes:nodes", "Show rented machines and your own: GPUs in use, price, age, address."),
     "observe": ("tgp.app.commands.observe:observe", "Show a real cluster live: buy nothing, write nothing."),

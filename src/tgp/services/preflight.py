@@ -85,14 +85,16 @@ async def preflight(kubeconfig: str, context: str, namespace: str, *, expected: 
     try:
         async with connect(kubeconfig, context) as connection, http_client_pool(connection.clock) as pool:
             dial, resolver = await http_for_clouds(connection, pool)
-            return await _Cluster(connection, namespace or connection.namespace, dial, resolver).look()
+            return await ClusterPreflight(connection, namespace or connection.namespace, dial, resolver).look()
     except ConfigInvalid as error:
         return Preflight(findings=(ClusterFinding("cluster", False, str(error)),) if expected else ())
     except (ClusterError, HttpError) as error:
         return Preflight(findings=(ClusterFinding("cluster", False if expected else None, f"cannot be read: {error}"),))
 
 
-class _Cluster:
+class ClusterPreflight:
+    """One look at a cluster. Nothing is written."""
+
     def __init__(self, connection: Connection, namespace: str, dial: HttpFactory, resolver: Resolver) -> None:
         self._http = connection.http
         self._cluster = connection.cluster
@@ -115,14 +117,14 @@ class _Cluster:
         )
 
     async def look(self) -> Preflight:
-        findings = [await self._version(), await self._kinds()]
-        namespace = await self._operator_namespace()
+        findings = [await self.version(), await self.kinds()]
+        namespace = await self.operator_namespace()
         findings.append(namespace)
         classes = await self._classes() if findings[1].good else ()
         with suppress(Forbidden):  # then the Talos version is the class's, or the usual one
             self._nodes = tuple((await paged(self._http, ListTarget(nodes()), {})).records.values())
         if namespace.good:
-            findings += [await self._rights(), await self._operator()]
+            findings += [await self._rights(), await self.operator()]
         for name, node_class in classes:
             findings += await self._class(name, node_class)
         if findings[1].good and not classes:
@@ -132,19 +134,19 @@ class _Cluster:
         if any(backend_of(node_class, "") == TAILSCALE for _, node_class in classes):
             with suppress(Forbidden):
                 findings += exposed_api(await self._read(SERVICE, "default", "kubernetes") or {})
-        findings.append(await self._device_plugin())
+        findings.append(await self.device_plugin())
         return Preflight(await self._providers(classes), tuple(findings))
 
     # -- the cluster itself ------------------------------------------------------------------------------------------
 
-    async def _version(self) -> ClusterFinding:
+    async def version(self) -> ClusterFinding:
         version = await self._cluster.version()
         minor = version.removeprefix("v").split(".")[1:2]
         old = bool(minor) and minor[0].isdigit() and int(minor[0]) < OLDEST_MINOR
         words = f"{version}; tgp needs 1.{OLDEST_MINOR} or newer" if old else version
         return ClusterFinding("Kubernetes", not old, words)
 
-    async def _kinds(self) -> ClusterFinding:
+    async def kinds(self) -> ClusterFinding:
         missing, older = [], []
         for ours in crds():
             stored = await self._read(CUSTOM_RESOURCE_DEFINITION, "", ours["metadata"]["name"])
@@ -158,7 +160,7 @@ class _Cluster:
             return ClusterFinding("kinds", False, f"installed in another version: {', '.join(older)}", "tgp crds apply")
         return ClusterFinding("kinds", True, "all four are installed in this version")
 
-    async def _operator_namespace(self) -> ClusterFinding:
+    async def operator_namespace(self) -> ClusterFinding:
         if await self._read(NAMESPACE, "", self._namespace) is not None:
             return ClusterFinding("namespace", True, f"{self._namespace} exists")
         words = f"{self._namespace} does not exist; name the operator's namespace with --operator-namespace"
@@ -187,7 +189,7 @@ class _Cluster:
         rights = missing_rights(stored.get("rules") or [], ours.get("rules") or [])
         return [f"{ours['kind']} {name} does not grant {', '.join(rights)}"] if rights else []
 
-    async def _operator(self) -> ClusterFinding:
+    async def operator(self) -> ClusterFinding:
         lease = await self._read(LEASE, self._namespace, OPERATOR_LEASE)
         spec = (lease or {}).get("spec") or {}
         holder, renewed = str(spec.get("holderIdentity") or ""), _moment(spec.get("renewTime"))
@@ -200,7 +202,7 @@ class _Cluster:
             )
         return ClusterFinding("operator", True, f"{holder} is the leader")
 
-    async def _device_plugin(self) -> ClusterFinding:
+    async def device_plugin(self) -> ClusterFinding:
         listed = await paged(self._http, ListTarget(daemon_sets()), {})
         verdict = plugin_for(FutureNode(USUAL_LABELS), listed.records.values())
         return ClusterFinding(DEVICE_PLUGIN, verdict.runs, verdict.message)

@@ -94,7 +94,7 @@ async def prepare(http: Http, cluster: Cluster, namespace: str, lease: str, *, o
 
     `observe`: nothing is written, so only the rights to read are looked at.
     """
-    absent = await _absent_kinds(http)
+    absent = await absent_kinds(http)
     installed: tuple[str, ...] = ()
     if absent and not observe and await _may_install(http):
         installed = await _install(http, cluster, absent)
@@ -106,7 +106,8 @@ async def prepare(http: Http, cluster: Cluster, namespace: str, lease: str, *, o
     )
 
 
-async def _absent_kinds(http: Http) -> tuple[str, ...]:
+async def absent_kinds(http: Http) -> tuple[str, ...]:
+    """Our kinds that the API server does not serve."""
     served = await _served(http)
     wanted = [definition["spec"]["names"]["kind"] for definition in definitions()]
     return tuple(kind for kind in wanted if kind not in served)
@@ -120,7 +121,7 @@ async def _served(http: Http) -> frozenset[str]:
 
 async def _may_install(http: Http) -> bool:
     group, plural = CUSTOM_RESOURCE_DEFINITION.group, CUSTOM_RESOURCE_DEFINITION.plural
-    return await _allowed(http, KubeRight("create", group, plural, ""), "")
+    return await allowed(http, KubeRight("create", group, plural, ""), "")
 
 
 async def _install(http: Http, cluster: Cluster, absent: Sequence[str]) -> tuple[str, ...]:
@@ -131,11 +132,16 @@ async def _install(http: Http, cluster: Cluster, absent: Sequence[str]) -> tuple
             with suppress(AlreadyExists):  # one that is there is never changed: it may be newer than ours
                 await cluster.create(CUSTOM_RESOURCE_DEFINITION, definition)
             names.append(definition["metadata"]["name"])
+    await kinds_served(http)
+    return tuple(names)
+
+
+async def kinds_served(http: Http) -> None:
+    """Wait until the kinds that were just created are served; bounded."""
     for _ in range(SERVED_WITHIN):
-        if not await _absent_kinds(http):
+        if not await absent_kinds(http):
             break
         await asyncio.sleep(PAUSE)
-    return tuple(names)
 
 
 async def _absent_namespace(cluster: Cluster, namespace: str) -> bool:
@@ -161,7 +167,7 @@ async def _missing(http: Http, namespace: str, lease: str, *, observe: bool) -> 
             named = right.named(lease) if right.resource == "leases" and right.name else right
             if observe and (where or right.verb not in READING):
                 continue
-            if not grants_all(held, named) and not await _allowed(http, named, where):
+            if not grants_all(held, named) and not await allowed(http, named, where):
                 yield MissingRight(named, where, _needed(named, where, namespace))
 
 
@@ -172,7 +178,8 @@ def _needed(right: KubeRight, where: str, namespace: str) -> bool:
     return right.verb in READING if not where else where == namespace and right.resource == "leases"
 
 
-async def _allowed(http: Http, right: KubeRight, namespace: str) -> bool:
+async def allowed(http: Http, right: KubeRight, namespace: str) -> bool:
+    """Whether the API server says that this user may. `namespace` empty: in the whole cluster."""
     resource, _, subresource = right.resource.partition("/")
     asked = {
         "verb": right.verb,

@@ -162,7 +162,7 @@ class TalosService:
             found = await self._cluster.read(SECRET, ObjectKey(self.namespace, JOIN_SECRET))
         except NotFound:
             return None
-        values = {key: _decoded(value) for key, value in (found.get("data") or {}).items()}
+        values = {key: decoded(value) for key, value in (found.get("data") or {}).items()}
         return Stored(values, str(found["metadata"]["uid"]), str(found["metadata"]["resourceVersion"]))
 
     async def write_join(self, manifest: Mapping[str, Any], before: Stored | None) -> None:
@@ -203,7 +203,8 @@ def _for_user(error: BootRefused) -> str:
     return str(error).replace("the operator may not read", "you may not read").partition(": add get on")[0]
 
 
-def _decoded(value: object) -> str:
+def decoded(value: object) -> str:
+    """A value of a Secret as text; empty: it is none."""
     try:
         return b64decode(str(value), validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):

@@ -1,5 +1,7 @@
 """`tgp check`: is everything there that a purchase needs? Every API key is tried; nothing is spent."""
 
+from typing import NoReturn
+
 import click
 
 from tgp.interfaces.cli.check_view import as_document, exit_code, render
@@ -9,6 +11,14 @@ from tgp.interfaces.cli.output import show, terminal_width, waiting, write
 
 
 @click.command()
+@click.option(
+    "-f",
+    "--filename",
+    "files",
+    multiple=True,
+    metavar="FILE|-",
+    help="Check the manifests in this file, and nothing else. Repeatable.",
+)
 @click.option("--provider", "providers", multiple=True, metavar="NAME", help="Only these. Repeatable.")
 @click.option("--kubeconfig", default="", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config.")
 @click.option("--context", default="", metavar="NAME", help="Default: the kubeconfig's current one.")
@@ -30,19 +40,29 @@ from tgp.interfaces.cli.output import show, terminal_width, waiting, write
 )
 @click.pass_obj
 def check(
-    services: CliServices, *, providers: tuple[str, ...], kubeconfig: str, context: str, namespace: str, how: str
+    services: CliServices,
+    *,
+    files: tuple[str, ...],
+    providers: tuple[str, ...],
+    kubeconfig: str,
+    context: str,
+    namespace: str,
+    how: str,
 ) -> None:
     """Check everything that a purchase needs, and list what is missing with the command that adds it.
 
     With a kubeconfig: the cluster's CRDs, permissions, classes, Secrets, mesh and device plugin, and the operator's
     own API keys. Without one, or with --provider: the API keys of this terminal. Nothing is spent or changed.
+    With -f: whether the API server and the operator would accept these manifests; no cluster is asked.
 
     \b
     Exit code  meaning
-    0          nothing is missing, and at least one provider can supply nodes
-    1          something is missing or does not work
-    2          wrong use, or no such kubeconfig
+    0          nothing is missing, and at least one provider can supply nodes; -f: all would be accepted
+    1          something is missing or does not work; -f: a manifest would be refused
+    2          wrong use, no such kubeconfig, or a file that cannot be read
     """  # noqa: D301 - click's own mark for lines that are not wrapped
+    if files:
+        _check_files(files, how)
     with waiting("checking the cluster and every API key …"):
         report = run(services.check(providers, kubeconfig, context, namespace), BegunSteps("Nothing was spent."))
     if how in {"table", "wide"}:
@@ -51,3 +71,15 @@ def check(
     else:
         write(as_document(report.rows, report.findings), how)
     raise SystemExit(exit_code(report.rows, report.findings))
+
+
+def _check_files(names: tuple[str, ...], how: str) -> NoReturn:
+    from tgp.interfaces.cli import check_files  # imports all kinds: not needed to check a cluster
+
+    checked = check_files.check_files(names)
+    if how in {"table", "wide"}:
+        width = terminal_width()
+        show(check_files.render(checked, names, width), width)
+    else:
+        write(check_files.as_document(checked), how)
+    raise SystemExit(check_files.exit_code(checked))

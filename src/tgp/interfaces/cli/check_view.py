@@ -43,10 +43,7 @@ def exit_code(rows: Sequence[CheckRow], findings: Sequence[ClusterFinding] = ())
 def render(rows: Sequence[CheckRow], findings: Sequence[ClusterFinding], width: int, *, wide: bool = False) -> Group:
     lines: list[Text] = []
     if findings:
-        room = max(cell_len(finding.title) for finding in findings) + len("✓  ")
-        for finding in findings:
-            lines += _finding(finding, width, room)
-        lines.append(Text())
+        lines += [*finding_lines(findings, width), Text()]
     set_up = [row for row in rows if row.works is not None]
     if wide:
         for row in set_up:
@@ -61,6 +58,13 @@ def render(rows: Sequence[CheckRow], findings: Sequence[ClusterFinding], width: 
     lines += wrapped("Nothing was bought or spent.", width, style="dim")
     lines += next_lines(next_command(rows, findings))
     return Group(*lines)
+
+
+def finding_lines(findings: Sequence[ClusterFinding], width: int) -> Iterator[Text]:
+    """What was found in a cluster, one row each, with the command that closes a gap."""
+    room = max(cell_len(finding.title) for finding in findings) + len("✓  ")
+    for finding in findings:
+        yield from _finding(finding, width, room)
 
 
 def _finding(finding: ClusterFinding, width: int, room: int) -> Iterator[Text]:

@@ -10,7 +10,7 @@ from tgp.api.decoding import strict
 from tgp.api.field_error import Invalid
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.core.joining.talos.class_templates import ClassTemplate
-from tgp.core.joining.talos.stream import Document, Path, UnreadableStream, WrittenFloat, WrittenInt, read_stream
+from tgp.core.joining.talos.stream import Document, Path, UnreadableStream, plain_data, read_stream
 
 STANDARD_INPUT = "-"
 KIND = "GPUNodeClass"
@@ -95,14 +95,3 @@ def _manifests(data: Any, at: Path) -> Iterator[tuple[Mapping[str, Any], Path]]:
     elif str(data.get("kind", "")).endswith("List") and isinstance(data.get("items"), list):
         for place, item in enumerate(data["items"]):
             yield from _manifests(item, (*at, "items", place))
-
-
-def plain_data(data: Any) -> Any:
-    """Without the spelling of numbers, which only matters to Talos."""
-    if isinstance(data, dict):
-        return {key: plain_data(item) for key, item in data.items()}
-    if isinstance(data, list):
-        return [plain_data(item) for item in data]
-    if isinstance(data, WrittenInt):
-        return int(data)
-    return float(data) if isinstance(data, WrittenFloat) else data

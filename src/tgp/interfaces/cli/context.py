@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tgp.core.model.object_key import ObjectKey
     from tgp.core.model.pod import Pod
     from tgp.core.model.provider_facts import CloudFacts
+    from tgp.core.model.secret import Secret
     from tgp.core.model.spend import SpendEntry
     from tgp.core.model.talos import TalosVersion
     from tgp.core.reports.path_check import CheckedMachine, ConnectivityReport
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     )
     from tgp.services.preflight_documents import CheckReport
     from tgp.services.request_documents import ClusterStatus, Enquiry, Look, RentPlan
+    from tgp.services.setup_documents import ClusterSurvey, PlannedObject, SetupAnswers, TriedProvider
     from tgp.services.talos_documents import ConfigChoice, Spread, Stored
 
 
@@ -240,6 +242,49 @@ class TalosActions(Protocol):
         ...
 
 
+class SetupActions(Protocol):
+    """The first steps in one cluster: looking, trying keys, and creating what is missing."""
+
+    @property
+    def title(self) -> str:
+        """The kubeconfig's context, else the address."""
+        ...
+
+    @property
+    def namespace(self) -> str:
+        """The operator's."""
+        ...
+
+    @property
+    def home(self) -> str:
+        """The kubeconfig's own namespace."""
+        ...
+
+    def terminal_keys(self) -> "Mapping[str, Secret]":
+        """The API keys of this terminal, by provider."""
+        ...
+
+    async def survey(self) -> "ClusterSurvey":
+        """What is there. Raises ClusterError if the API server does not answer."""
+        ...
+
+    async def try_provider(self, provider: str, key: "Secret | None") -> "TriedProvider":
+        """Read the account and the offers with this key. Nothing is spent."""
+        ...
+
+    async def try_mesh(self, answers: "SetupAnswers", secrets: "Mapping[str, Secret]") -> tuple[str, ...]:
+        """What is wrong with the mesh's credentials; empty: nothing is known to be."""
+        ...
+
+    async def write(self, planned: "PlannedObject", survey: "ClusterSurvey") -> bool:
+        """False: it was there already, and is left as it is. Raises ClusterError."""
+        ...
+
+    async def wait_for_kinds(self) -> None:
+        """Until kinds that were just created are served."""
+        ...
+
+
 class CliServices(Protocol):
     """Everything that a command can ask. Each service is open for as long as its block lasts."""
 
@@ -259,6 +304,10 @@ class CliServices(Protocol):
 
     def talos(self, kubeconfig: str, context: str, namespace: str) -> AbstractAsyncContextManager[TalosActions]:
         """`namespace`: the operator's; empty: the usual one."""
+        ...
+
+    def setup(self, kubeconfig: str, context: str, namespace: str) -> AbstractAsyncContextManager[SetupActions]:
+        """`namespace`: the operator's; empty: the usual one. Raises ClickException if there is no cluster."""
         ...
 
     def market(

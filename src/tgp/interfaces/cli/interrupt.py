@@ -57,21 +57,24 @@ async def _left_at_once(work: Coroutine[Any, Any, T]) -> T:
         raise
 
 
-def answer(question: str) -> str:
-    """The line that the user types. Ctrl-C, or the end of the input, raises click.Abort, on a line of its own.
+def answer(question: str, *, hidden: bool = False) -> str:
+    """The line that the user types; `hidden`: without showing it.
+
+    Ctrl-C, or the end of the input, raises click.Abort, on a line of its own.
 
     Not `input`: an event loop swallows the first Ctrl-C meanwhile, and a Ctrl-C between the question and the read is
     noticed only with the next key.
     """
     line = ""
-    with suppress(KeyboardInterrupt), _interruptible() as wakeup:
+    with suppress(KeyboardInterrupt), _interruptible() as wakeup, _without_echo(wanted=hidden):
         if not _cancelled():
             click.echo(f"{question} ", nl=False, err=True)
             if wakeup is not None:
                 select([sys.stdin, wakeup], [], [])
             line = sys.stdin.readline()
-    if not line:
+    if not line or hidden:
         click.echo(err=True)  # the question's line is not finished
+    if not line:
         raise click.Abort
     return line.strip()
 
@@ -91,6 +94,24 @@ def _interruptible() -> Iterator[socket | None]:
         finally:
             signal.set_wakeup_fd(wakes)
             signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _without_echo(*, wanted: bool) -> Iterator[None]:
+    """What is typed in the block is not shown, if that is wanted and there is a terminal."""
+    if not wanted or not sys.stdin.isatty():
+        yield
+        return
+    import termios
+
+    descriptor = sys.stdin.fileno()
+    before = termios.tcgetattr(descriptor)
+    silent = [*before[:3], before[3] & ~termios.ECHO, *before[4:]]
+    termios.tcsetattr(descriptor, termios.TCSAFLUSH, silent)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSAFLUSH, before)
 
 
 def _cancelled() -> bool:

@@ -5,10 +5,10 @@ from contextlib import AbstractAsyncContextManager
 import click
 
 from tgp.api.field_error import Invalid
-from tgp.core.joining.talos.stream import UnreadableStream, read_stream
+from tgp.core.joining.talos.stream import UnreadableStream, plain_data, read_stream
 from tgp.core.model.object_key import ObjectKey
 from tgp.interfaces.cli import consolidation_view
-from tgp.interfaces.cli.class_file import plain_data, read_text
+from tgp.interfaces.cli.class_file import read_text
 from tgp.interfaces.cli.context import CliServices, PlanActions
 from tgp.interfaces.cli.interrupt import run
 from tgp.interfaces.cli.output import show, terminal_width, waiting, write

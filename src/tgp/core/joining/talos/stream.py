@@ -133,6 +133,17 @@ def _float(text: str, value: float) -> WrittenFloat:
     return written
 
 
+def plain_data(data: Any) -> Any:
+    """Without the spelling of numbers, which only matters to Talos."""
+    if isinstance(data, dict):
+        return {key: plain_data(item) for key, item in data.items()}
+    if isinstance(data, list):
+        return [plain_data(item) for item in data]
+    if isinstance(data, WrittenInt):
+        return int(data)
+    return float(data) if isinstance(data, WrittenFloat) else data
+
+
 # ---- writing
 
 

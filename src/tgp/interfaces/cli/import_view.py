@@ -1,0 +1,121 @@
+"""How an import is shown: manifests with comments, and a table of what became of each field."""
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from rich.console import Console, Group
+from rich.text import Text
+
+from tgp.core.joining.talos.stream import write_stream
+from tgp.core.migration.conversion import ImportResult
+from tgp.core.migration.field_notes import FieldNote, FieldOutcome, ManifestDraft
+from tgp.interfaces.cli.next_step import next_lines
+from tgp.interfaces.cli.output import PIPED_WIDTH, TableColumn, document, table, terminal_width, wrapped
+from tgp.interfaces.terminal.snapshot import plain
+
+START = "---\n"
+TOLD = (FieldOutcome.CHANGED, FieldOutcome.NOT_CONVERTED)  # as a comment in the manifest
+STYLES = {FieldOutcome.NOT_CONVERTED: "red", FieldOutcome.CHANGED: "yellow"}
+COMMENT_WIDTH = 118
+
+
+def manifests(result: ImportResult) -> str:
+    """YAML for kubectl apply, and the Helm values as a comment at the end."""
+    return "".join([*map(_manifest, result.drafts), *_left(result.notes), *_values(result.values)])
+
+
+def _manifest(draft: ManifestDraft) -> str:
+    comments = [f"from {draft.source.file} line {draft.source.line_of('')}: {draft.subject}"]
+    comments += [_sentence(note) for note in draft.notes if note.outcome in TOLD]
+    body = write_stream([draft.manifest]) if draft.written else ""
+    return START + "".join(map(_comment, comments)) + body
+
+
+def _left(notes: list[FieldNote]) -> Iterator[str]:
+    """What is in no object: nothing of a file disappears unseen."""
+    lines = [
+        f"{note.file} line {note.line}: {note.subject}: {_sentence(note)}" for note in notes if note.outcome in TOLD
+    ]
+    if lines:
+        yield START + "".join(map(_comment, lines))
+
+
+def _values(values: dict[str, Any]) -> Iterator[str]:
+    if values:
+        body = write_stream([values])
+        yield f"{START}# Helm values for deploy/charts/tgp-operator, in a file of their own:\n"
+        yield "".join(f"#   {line}\n" for line in body.splitlines())
+
+
+def _sentence(note: FieldNote) -> str:
+    field = f" {note.field}" if note.field else ""
+    return f"{note.outcome}{field}: {note.message}"
+
+
+def _comment(words: str) -> str:
+    return "".join(f"{line.plain}\n" for line in wrapped(words, COMMENT_WIDTH, first="# ", rest="#   "))
+
+
+def print_report(result: ImportResult, checking: str) -> None:
+    """On standard error. `checking`: the command that checks the output; empty: it cannot be run again."""
+    width = terminal_width() if sys.stderr.isatty() else PIPED_WIDTH
+    Console(stderr=True, width=width, highlight=False).print(Group(*_report(result, width, checking)))
+
+
+def _report(result: ImportResult, width: int, checking: str) -> Iterator[Text]:
+    notes = result.all_notes
+    if notes:
+        columns = [
+            TableColumn("FILE", tuple((f"{note.file}:{note.line}", "") for note in notes)),
+            TableColumn("OBJECT", tuple((note.subject, "") for note in notes)),
+            TableColumn("FIELD", tuple((note.field, "bold") for note in notes)),
+            TableColumn("", tuple((str(note.outcome), STYLES.get(note.outcome, "dim")) for note in notes)),
+        ]
+        head, *rows = table(columns, width)
+        yield head
+        for row, note in zip(rows, notes, strict=True):
+            yield row
+            yield from wrapped(note.message, width, first="    ", rest="    ", style="dim")
+        yield Text()
+    yield from wrapped(summary(result), width, style="bold")
+    if any(draft.written for draft in result.drafts):
+        yield from next_lines(checking)
+
+
+def summary(result: ImportResult) -> str:
+    written = sum(draft.written for draft in result.drafts)
+    notes = result.all_notes
+    open_ones = sum(note.outcome is FieldOutcome.NOT_CONVERTED for note in notes)
+    changed = sum(note.outcome is FieldOutcome.CHANGED for note in notes)
+    objects = f"{written} {'object' if written == 1 else 'objects'} written"
+    if result.values:
+        objects += ", and Helm values in a comment at the end" if written else "; Helm values are in a comment"
+    if open_ones:
+        return f"{objects}; {open_ones} not converted, {_differs(changed)}. Nothing was applied."
+    return f"{objects}; {_differs(changed)}. Nothing was applied."
+
+
+def _differs(changed: int) -> str:
+    return f"{changed} {'difference' if changed == 1 else 'differences'} in behaviour"
+
+
+def as_document(result: ImportResult) -> dict[str, Any]:
+    return document(
+        "ImportReport",
+        objects=[draft.manifest for draft in result.drafts if draft.written],
+        values=result.values,
+        fields=[
+            {
+                "file": note.file,
+                "line": note.line,
+                "object": plain(note.subject),
+                "field": plain(note.field),
+                "outcome": str(note.outcome),
+                "message": plain(note.message),
+            }
+            for note in result.all_notes
+        ],
+        summary=summary(result),
+        exitCode=0 if result.complete else 1,
+    )

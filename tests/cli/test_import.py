@@ -1,0 +1,104 @@
+"""`tgp import`: manifests on standard output, the report on standard error; and `tgp check -f`, which checks them."""
+
+import json
+
+import pytest
+from ruamel.yaml import YAML
+
+from tests.cli.program import answer
+from tests.core.migration.test_conversion import ANCESTORS, FILES, SEEDS
+
+POOL = "apiVersion: tgp.io/v1\nkind: GPUNodePool\nmetadata: {name: a, namespace: b}\nspec: {nodeClassRef: {name: c}}\n"
+
+
+@pytest.fixture
+def written(tmp_path):
+    def write(text: str) -> str:
+        file = tmp_path / "file.yaml"
+        file.write_text(text)
+        return str(file)
+
+    return write
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_the_output_of_an_import_passes_the_check(file, written):
+    imported = answer("import", str(file))
+    if imported.stdout.count("kind: ") == 0:
+        assert "# Helm values for deploy/charts/tgp-operator" in imported.stdout
+        return
+    checked = answer("check", "-f", written(imported.stdout))
+
+    assert checked.returncode == 0, checked.stdout
+    assert "all would be accepted" in checked.stdout
+
+
+def test_the_report_goes_to_standard_error_and_the_code_says_whether_all_was_converted():
+    whole = answer("import", str(ANCESTORS / "k8s-gpu-autoprovision-values.yaml"))
+    part = answer("import", str(ANCESTORS / "tgp-operator-request-wireguard.yaml"))
+
+    assert (whole.returncode, part.returncode) == (0, 1)
+    assert "2 objects written; 4 differences in behaviour. Nothing was applied." in whole.stderr
+    assert "FIELD" not in whole.stdout
+    assert "not converted spec.talosConfig.wireGuardConfig.privateKey" in part.stdout, "as a comment, too"
+    assert "| tgp check -f -" in whole.stderr
+
+
+def test_both_as_one_document():
+    result = answer("import", str(ANCESTORS / "gpu-k8s-operator-budgets.yaml"), "-o", "json")
+    document = json.loads(result.stdout)
+
+    assert (document["apiVersion"], document["kind"]) == ("cli.tgp.io/v1", "ImportReport")
+    assert [each["metadata"]["name"] for each in document["objects"]] == ["gpuworkloadbudget-sample", "bench"]
+    assert {each["outcome"] for each in document["fields"]} == {"changed"}
+    assert document["exitCode"] == result.returncode == 0
+    assert result.stderr == ""
+
+
+def test_files_that_cannot_be_read_are_named_all_and_nothing_is_written(written):
+    bad = written("nodeGroups:\n\t- name: a\n")
+    result = answer("import", bad, str(ANCESTORS / "gpu-k8s-operator-budgets.yaml"))
+
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert f"{bad} line 2: is not valid YAML: a tab where spaces must indent. Correct this line" in result.stderr
+    assert answer("import", "/nowhere.yaml").returncode == 2
+
+
+def test_a_template_stays_readable():
+    result = answer("import", str(SEEDS / "readme-gpunodeclass.yaml"))
+    manifest = YAML(typ="safe", pure=True).load(result.stdout)
+
+    assert "    machineConfigTemplate: |\n      version: v1alpha1\n" in result.stdout
+    assert "{{.MachineToken}}" in manifest["spec"]["talosConfig"]["machineConfigTemplate"]
+
+
+def test_the_check_of_a_file_names_every_problem(written):
+    result = answer("check", "-f", written(POOL.replace("{name: c}", "{name: c}, wait: 5, weight: 101")))
+
+    assert result.returncode == 1
+    assert "✗ GPUNodePool b/a" in result.stdout
+    assert "spec.wait: Forbidden: unknown field" in result.stdout
+    assert "spec.weight: Invalid value" in result.stdout
+    assert "1 object of tgp: 1 would be refused." in result.stdout
+
+
+def test_the_check_of_a_file_passes_over_what_is_not_ours(written):
+    file = written(f"apiVersion: v1\nkind: Secret\nmetadata: {{name: s}}\n---\n{POOL}")
+    result = answer("check", "-f", file)
+
+    assert result.returncode == 0
+    assert "Secret s" in result.stdout
+    assert "not looked at" in result.stdout
+    assert f"next: tgp kubectl apply -f {file}" not in result.stdout
+    assert f"kubectl apply -f {file}" in result.stdout
+    document = json.loads(answer("check", "-f", file, "-o", "json").stdout)
+    assert document["kind"] == "ManifestReport"
+    assert [each["checked"] for each in document["objects"]] == [False, True]
+
+
+def test_the_check_of_a_file_without_our_objects_or_without_yaml_is_no_success(written):
+    assert answer("check", "-f", written("apiVersion: v1\nkind: Secret\n")).returncode == 1
+    broken = answer("check", "-f", written("a: [\n"))
+    assert broken.returncode == 2
+    assert "Correct this line" in broken.stderr
