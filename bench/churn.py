@@ -1,7 +1,8 @@
 """A day of pods that never change, at prices that wander: what exchanges save, and how often pods move for that.
 
 The shipped operator beside a simulated control plane and provider. "Any saving counts" is the same operator without
-the count of one-time costs, without `minSavings` and without the hour in which a new machine is left alone.
+the count of one-time costs, without `minSavings`, without the hour in which a new machine is left alone, and without
+the time that a saving has to hold.
 """
 
 import argparse
@@ -49,7 +50,8 @@ ROOM_WITHIN = timedelta(minutes=2)  # after a pod was asked to leave, its succes
 FLAP = timedelta(hours=1)
 NO_COUNT = timedelta(hours=10_000)  # over such a time one-time costs are nothing
 DEPLOYMENTS = ((1, 10), (1, 6), (2, 5), (4, 2))  # GPUs of a pod, and pods
-ANY_TAINT = [{"operator": "Exists"}]
+# Tolerated. A pod that tolerates every taint would be bound to the machine again that it was asked to leave.
+RENTED = [{"key": "tgp.io/ephemeral", "operator": "Exists"}]
 PLACE = origin_of(facts_of("simulated").endpoint)
 
 
@@ -98,12 +100,12 @@ def _sum(days: list[ChurnDay], rule: str) -> ChurnDay:
 @contextmanager
 def _any_saving_counts() -> Iterator[None]:
     """Moves are free, and a machine may be exchanged again at once."""
-    horizon, settled = exchange.HORIZON, candidates.SETTLED_FOR
-    exchange.HORIZON, candidates.SETTLED_FOR = NO_COUNT, timedelta(0)
+    horizon, settled, held = exchange.HORIZON, candidates.SETTLED_FOR, candidates.HELD_FOR
+    exchange.HORIZON, candidates.SETTLED_FOR, candidates.HELD_FOR = NO_COUNT, timedelta(0), timedelta(0)
     try:
         yield
     finally:
-        exchange.HORIZON, candidates.SETTLED_FOR = horizon, settled
+        exchange.HORIZON, candidates.SETTLED_FOR, candidates.HELD_FOR = horizon, settled, held
 
 
 def _day(seed: int, hours: int, min_savings: str = "5%") -> ChurnDay:
@@ -191,7 +193,7 @@ def _create(world: World, resource: Resource, spec: dict[str, Any]) -> None:
 def _deployment(name: str, gpus: int, pods: int) -> dict[str, Any]:
     labels = {"app": name}
     work = {"name": "work", "image": "any", "resources": {"limits": {"cpu": "1", GPU: str(gpus)}}}
-    template = {"metadata": {"labels": labels}, "spec": {"containers": [work], "tolerations": ANY_TAINT}}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [work], "tolerations": RENTED}}
     spec = {"replicas": pods, "selector": {"matchLabels": labels}, "template": template}
     return {"metadata": {"name": name, "namespace": "default"}, "spec": spec}
 

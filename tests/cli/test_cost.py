@@ -81,6 +81,17 @@ def test_the_same_money_by_whatever_is_asked(money, by, groups):
     assert document["total"]["gpuHours"] == 24 + 8 * 24
 
 
+def test_what_cheaper_machines_saved_is_shown_by_month(money):
+    assert "SAVED" not in money.tgp("cost").output
+    record(money, "2025-11", an_entry(microusd=24_000_000, replaced_microusd=34_000_000))
+    document = bill(money)
+    result = money.tgp("cost")
+
+    assert {item["group"]: item["savedUsd"] for item in document["items"]} == {"2025-10": 5.0, "2025-11": 5.0}
+    assert document["total"]["savedUsd"] == 10.0
+    assert "SAVED is what replaced machines would have cost" in result.output
+
+
 def test_what_runs_still_is_an_estimate_and_marked(money):
     money.request()
     money.world.run(hours=2)
@@ -116,8 +127,8 @@ def test_a_spreadsheet_gets_rows_and_no_formula(money):
     rows = list(csv.reader(io.StringIO(money.tgp("cost", "--by", "gpu", "-o", "csv").output)))
 
     assert rows == [
-        ["gpu", "machines", "gpu_hours", "usd", "running_usd"],
-        ["'=1+1", "1", "24.0000", "24.000001", "0.000000"],
+        ["gpu", "machines", "gpu_hours", "usd", "running_usd", "saved_usd"],
+        ["'=1+1", "1", "24.0000", "24.000001", "0.000000", "0.000000"],
     ]
 
 

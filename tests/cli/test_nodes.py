@@ -1,6 +1,7 @@
 """`tgp nodes`: rented machines, machines you own, and others with GPUs."""
 
 import json
+from datetime import timedelta
 
 from click.testing import CliRunner
 
@@ -27,7 +28,7 @@ TRAIN = ObjectKey("ml", "train")
 REPORT = NodesReport(
     after(7200),
     (
-        MachineNode("gpu-train", RENTED, NODE, "vultr", "L40S", 2, 1, 1_200_000, TRAIN),
+        MachineNode("gpu-train", RENTED, NODE, "vultr", "L40S", 2, 1, 1_200_000, TRAIN, timedelta(seconds=157)),
         MachineNode("cellar-1", OWNED, None, gpus=4, used=0),
         MachineNode("server", OTHER, NODE, gpus=2, used=2),
     ),
@@ -41,8 +42,10 @@ def words(report: NodesReport, width: int = 140) -> str:
 def test_every_machine_is_a_row_with_use_price_age_and_address():
     rented, owned, other = words(REPORT).splitlines()[1:4]
 
-    assert rented.split() == ["gpu-train", "vultr", "Ready", "L40S", "1/2", "$1.20", "120m", "100.81.48.52", "ml/train"]
-    assert owned.split() == ["cellar-1", "owned", "Off", "-", "0/4", "-", "-", "-", "-"]
+    assert rented.split()[:8] == ["gpu-train", "vultr", "Ready", "L40S", "1/2", "$1.20", "120m", "2m37s"]
+    assert rented.split()[8:] == ["100.81.48.52", "ml/train"]
+    assert owned.split() == ["cellar-1", "owned", "Off", "-", "0/4", "-", "-", "-", "-", "-"]
+    assert [row["bootSeconds"] for row in as_document(REPORT)["nodes"]] == [157, None, None]
     assert other.split()[:3] == ["server", "other", "Ready"]
     assert "3 of 8 GPUs in use; $1.20 an hour for 1 machine." in words(REPORT)
     assert words(REPORT).splitlines()[-1] == "next: tgp why node/gpu-train"

@@ -51,6 +51,8 @@ def test_a_machine_is_exchanged_for_a_cheaper_one_and_nothing_flaps_for_hours():
         assert watched.most_machines == 2
         (after,) = names(env)
         (name,) = before
+        (bought,) = requests(env)
+        assert bought["metadata"]["annotations"]["tgp.io/replaced-hourly-price"] == "0.40"
         assert "DisruptionTerminating" in steps_told(env, name)
         for _ in range(amount(2, 6)):
             env.world.run(minutes=60)
@@ -95,9 +97,14 @@ def test_a_budget_of_one_node_takes_them_one_after_another():
         sells(env, t4_1=0.40)
         before = in_use(env, 3, budgets=[{"nodes": 1}])
         sells(env, rtx4090_2=0.30)
-        watched = Watched(env)
-        watched.until(lambda: not names(env) & before and running(env) == 3, minutes=180)
+        watched, moves = Watched(env), set[str]()
 
+        def done() -> bool:
+            moves.update(move for each in requests(env) if (move := each["metadata"]["annotations"].get("tgp.io/move")))
+            return not names(env) & before and running(env) == 3
+
+        watched.until(done, minutes=180)
+        assert len(moves) == 2, "no move that was written down is taken back by the next search"
         assert watched.least_running >= 2
         env.world.run(minutes=30)
         assert len(requests(env)) == len(env.living()) == 2
@@ -158,3 +165,32 @@ def test_no_pod_moves_twice_where_a_budget_is_smaller_than_the_exchange():
         assert not names(env) & before
         assert len(env.living()) == 2
         assert len(seen) == 6, "three pods, and one successor of each"
+
+
+def test_a_price_that_is_low_for_twenty_minutes_moves_no_pod():
+    with sim_env("dip") as env:
+        sells(env, t4_1=0.40)
+        before = in_use(env)
+        sells(env, t4_1=0.20)
+        env.world.run(minutes=20)
+        status, reason, message = disrupted(env, requests(env)[0])
+        assert (status, reason) == ("False", "SavingUnproven")
+        assert "the saving has to hold for 30m, until " in message
+        sells(env, t4_1=0.40)
+        env.world.run(minutes=60)
+
+        assert names(env) == before
+        assert len(env.simulator.fleet.machines) == 1
+
+
+def test_room_that_is_there_is_used_without_a_wait_for_prices():
+    """What is paid already has no price that could rise again."""
+    with sim_env("room-there") as env:
+        sells(env, rtx4090_2=0.40)
+        begin(env, disruption=POLICY)
+        serves(env, replicas=3)
+        env.until(lambda: running(env) == 3, minutes=30)
+        assert len(names(env)) == 2
+        env.world.run(minutes=61)
+        env.world.api.local_api.merge_patch(DEPLOYMENT, "default", "serve", {"spec": {"replicas": 2}})
+        env.until(lambda: len(names(env)) == 1 and running(env) == 2, minutes=20)

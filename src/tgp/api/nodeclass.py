@@ -480,6 +480,10 @@ class ProviderStatus(ApiStruct, frozen=True, kw_only=True):
     boot_seen_at: Annotated[
         datetime | None, Field(doc="When a machine of this provider was first seen to join.", format="date-time")
     ] = None
+    boot_time: Annotated[
+        str | None,
+        Field(doc="How long the last machine took from its order until it was Ready, such as 2m37s.", max_length=32),
+    ] = None
 
 
 class GPUAvailability(ApiStruct, frozen=True, kw_only=True):

@@ -1,7 +1,7 @@
 """The Nodes with GPUs: rented machines, machines you own, and others, each with what it costs and who uses it."""
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -10,7 +10,7 @@ from tgp.adapters.kube.records.kinds import nodes, pods
 from tgp.api.request import GPURequest
 from tgp.core.budgets.weights import model_of
 from tgp.core.market.sources import machines_of
-from tgp.core.model.attempts import attempts_of, open_attempt, provider_of
+from tgp.core.model.attempts import attempts_of, boot_of, open_attempt, provider_of
 from tgp.core.model.costs import hourly_of
 from tgp.core.model.gpus import GPU_RESOURCES
 from tgp.core.model.kube_object import KubeObject
@@ -34,6 +34,7 @@ class MachineNode(msgspec.Struct, frozen=True):
     used: int | None = None  # GPUs that pods hold; None: pods may not be listed
     hourly_microusd: int | None = None  # None: no request pays for it
     request: ObjectKey | None = None
+    boot: timedelta | None = None  # from its order until it was Ready; None: not measured
 
 
 class NodesReport(msgspec.Struct, frozen=True):
@@ -72,6 +73,7 @@ def _machine(
     used: Mapping[str, int] | None,
 ) -> MachineNode:
     attempt = open_attempt(attempts_of(request)) if request is not None else None
+    booted = boot_of(request) if request is not None else None
     return MachineNode(
         name,
         OWNED if owned is not None else RENTED if request is not None else OTHER,
@@ -82,6 +84,7 @@ def _machine(
         None if used is None else used.get(name, 0),
         hourly_of(attempt) if attempt is not None else None,
         request.key if request is not None else None,
+        timedelta(seconds=booted[1]) if booted is not None else None,
     )
 
 

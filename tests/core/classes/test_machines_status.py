@@ -15,6 +15,7 @@ from tgp.core.classes.machines_status import (
     ClassMachines,
     account_changed,
     boot_proven,
+    boot_times,
     boots_seen,
     earlier,
     leaving,
@@ -192,6 +193,20 @@ def test_the_first_machine_that_joined_proves_its_provider_for_ever():
     assert updates(held()) == {}
     said = updates(held(), simulated="2026-01-01T00:00:00Z")["BootProven"]
     assert said == "machines of simulated joined the cluster; no machine of vast joined yet"
+
+
+def test_the_last_machine_tells_how_long_one_takes_to_boot():
+    def after(name, minutes, ordered=NOW):
+        return a_request(name, ready_at=ordered + timedelta(minutes=minutes), attempt={"reserved_at": ordered})
+
+    both = held(after("a", 3), after("b", 7, NOW + timedelta(hours=1)))
+    assert boot_times(both, {}, ["simulated", "vast"]) == {"simulated": "7m"}
+    told = {"providers": {"simulated": {"bootTime": "6m10s"}}}
+    assert boot_times(both, told, ["simulated"]) == {"simulated": "6m10s"}, "it differs by little"
+    assert boot_times(held(after("a", 3)), told, ["simulated"]) == {"simulated": "3m"}
+    assert boot_times(held(), told, ["simulated"]) == {"simulated": "6m10s"}, "an earlier process measured it"
+    odd = {"providers": {"simulated": {"bootTime": "long"}}}
+    assert boot_times(held(), odd, ["simulated"]) == {}
 
 
 def test_an_alias_is_the_provider_it_means():

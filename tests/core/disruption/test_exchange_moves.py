@@ -1,6 +1,7 @@
 """Candidates of one exchange move together: begun, kept free of pods and given up as a whole, drained one by one."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -8,6 +9,7 @@ from tests.core.disruption.exchange_worlds import SERVING
 from tests.core.disruption.machines import a_machine, moving
 from tests.core.disruption.test_moves import a_budget, only, seen
 from tests.core.pools.builders import a_condition, ago, an_order, on_node
+from tgp.core.disruption.candidates import HELD_FOR, begins_at
 from tgp.core.disruption.causes import UNDERUTILIZED, DisruptionCause, FoundExchange, NoCause, cause_of
 from tgp.core.disruption.moves import (
     Delete,
@@ -51,6 +53,13 @@ def test_both_begin_together_under_one_name():
     assert [type(step) for step in begun] == [WriteDown, WriteDown]
     assert begun[0].move == begun[1].move
     assert to_plan(seen(a_candidate("r1"), a_candidate("r2"), disruption=POLICY)) == KEYS
+
+
+def test_a_later_look_at_the_same_records_begins_the_same_move():
+    """The first of them may be written already, and not be seen yet."""
+    looked = seen(a_candidate("r1"), a_candidate("r2"), disruption=POLICY, refits=HERE)
+    later = next_moves(replace(looked, now=looked.now + timedelta(minutes=2)))
+    assert {step.move for step in (*next_moves(looked), *later)} == {later[0].move}
 
 
 def test_one_whose_record_was_not_written_joins_the_move_of_the_other():
@@ -145,6 +154,24 @@ def test_a_move_goes_on_by_what_its_condition_says():
     cause = cause_of(under_way("r1"), pool, ago())
     assert cause == DisruptionCause(UNDERUTILIZED, "so")
     assert isinstance(cause_of(a_machine("r1", idle=None, pods=a_pod_on("r1")), pool, ago()), NoCause)
+
+
+def test_a_saving_that_has_not_held_for_long_is_told_once_and_begins_nothing():
+    told = replace(a_machine("r1", idle=None, pods=a_pod_on("r1")), unproven="saves $1/h", too_little="saves $0.01/h")
+    said = only(seen(told, disruption=POLICY))
+    assert (said.update.status, said.update.reason, said.update.message) == (False, "SavingUnproven", "saves $1/h")
+    again = a_machine(
+        "r1", idle=None, pods=a_pod_on("r1"), conditions=[a_condition("Disrupted", "False", "SavingUnproven")]
+    )
+    assert next_moves(seen(replace(again, unproven="saves $2/h"), disruption=POLICY)) == ()
+
+
+def test_an_exchange_begins_when_the_saving_of_each_machine_has_held_for_long_enough():
+    one, other, now = *KEYS, ago()
+    assert begins_at(KEYS, {}, now) == now + HELD_FOR
+    assert begins_at((one,), {one: now - HELD_FOR}, now) == now
+    since = {one: now - HELD_FOR, other: now - timedelta(minutes=10)}
+    assert begins_at(KEYS, since, now) == now + HELD_FOR - timedelta(minutes=10)
 
 
 def test_a_saving_that_is_too_little_is_told_once_whatever_the_sum():

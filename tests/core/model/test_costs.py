@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tgp.api.request import Attempt, ChosenOffer, GPURequest, GPURequestSpec, GPURequestStatus
 from tgp.api.values import usd
-from tgp.core.model.costs import MOST_MICROUSD, cost_of, entry_of, hourly_of, spent
+from tgp.core.model.costs import MOST_MICROUSD, REPLACED_PRICE, cost_of, divided, entry_of, hourly_of, spent
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import OwnerRef
@@ -119,7 +119,35 @@ def test_the_entry_of_a_machine_says_whose_it_was_and_what_it_cost():
         "microusd": 400_000,
         "spot": False,
         "lost": False,
+        "replaced": None,
     }
+
+
+def test_a_cheaper_machine_saves_what_those_it_replaced_would_have_cost_since_it_was_ready():
+    """While it boots both are paid."""
+    attempt = an_attempt(ended_at=NOW + 3 * HOUR, spent="1.20")
+    ready = GPURequestStatus(ready_at=NOW + HOUR)
+
+    entry = entry_of(a_record(annotations={REPLACED_PRICE: "0.70"}, status=ready), attempt)
+    assert entry is not None
+    assert (entry.replaced_microusd, entry.saved_microusd) == (1_400_000, 200_000)
+
+    never = entry_of(a_record(annotations={REPLACED_PRICE: "0.70"}), attempt)
+    assert never is not None
+    assert (never.replaced_microusd, never.saved_microusd) == (0, -1_200_000)
+
+    other = entry_of(a_record(annotations={REPLACED_PRICE: "much"}, status=ready), attempt)
+    assert other is not None
+    assert (other.replaced_microusd, other.saved_microusd) == (None, 0)
+
+
+@given(amount=st.integers(0, 10**12), by=st.lists(st.integers(0, 10**9), min_size=1, max_size=9))
+def test_what_is_divided_adds_up(amount, by):
+    parts = divided(amount, by)
+    assert sum(parts) == amount
+    assert all(part >= 0 for part in parts)
+    if sum(by):
+        assert all(abs(part - amount * weight / sum(by)) <= 1.001 for part, weight in zip(parts, by, strict=True))
 
 
 def test_the_same_record_makes_the_same_entry_whenever_it_is_asked():

@@ -7,12 +7,12 @@ import pytest
 
 from tests.core.pools.builders import a_pool
 from tests.core.power.test_times import MORNINGS, NOON, a_box, a_node
+from tgp.core.model.attempts import TAKES_OVER
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.offer import BootMode, Offer, Stock
 from tgp.core.model.pod import RUNNING, Pod
 from tgp.core.model.taints import Toleration
 from tgp.core.power.orders import OwnedMachine, PowerObservation, look_again_at, next_orders
-from tgp.core.requests.purchase import TAKES_OVER
 
 KEY = ObjectKey("ml", "pool")
 

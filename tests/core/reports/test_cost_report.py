@@ -13,11 +13,26 @@ LENGTHS = st.timedeltas(timedelta(), timedelta(days=100))
 AMOUNTS = st.integers(0, 10**12)
 
 
-def a_cost(length: timedelta, microusd: int, *, uid: str = "u") -> Cost:
+def a_cost(length: timedelta, microusd: int, *, uid: str = "u", replaced: int | None = None) -> Cost:
     entry = SpendEntry(
-        uid=uid, attempt=1, request="team/x", gpus=2, began=BEGAN, ended=BEGAN + length, microusd=microusd
+        uid=uid,
+        attempt=1,
+        request="team/x",
+        gpus=2,
+        began=BEGAN,
+        ended=BEGAN + length,
+        microusd=microusd,
+        replaced_microusd=replaced,
     )
     return Cost(entry)
+
+
+@given(length=LENGTHS, microusd=AMOUNTS, replaced=AMOUNTS, by=st.sampled_from(BY))
+def test_every_way_to_group_shows_the_same_savings_or_losses(length, microusd, replaced, by):
+    found = [a_cost(length, microusd, replaced=replaced), a_cost(length, microusd, uid="v")]
+
+    assert sum(line.saved_microusd for line in lines(found, by, Window())) == replaced - microusd
+    assert total(found, Window()).saved_microusd == replaced - microusd
 
 
 @given(length=LENGTHS, microusd=AMOUNTS, by=st.sampled_from(BY))

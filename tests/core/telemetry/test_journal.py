@@ -331,6 +331,12 @@ TABLE = [
         None,
     ),
     (
+        facts.ReplacementBilled(ObjectKey("a", "b"), 500_000, 900_000),
+        "INFO",
+        ("tgp_exchanged_dollars_total", {"namespace": "a", "pool": "b", "part": "replaced"}, 0.9),
+        None,
+    ),
+    (
         facts.RequestWithdrawn(POD_SUBJECT, "sold out"),
         "INFO",
         ("tgp_withdrawn_requests_total", {}, 1),

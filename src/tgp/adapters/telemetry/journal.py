@@ -66,6 +66,7 @@ from tgp.core.model.facts import (
     ProviderFailing,
     ProviderRecovered,
     ReconcileFailed,
+    ReplacementBilled,
     RequestWithdrawn,
     RightsMissing,
     SavingsPromised,
@@ -166,6 +167,7 @@ class LiveJournal:
                 | MoveEnded()
                 | DisruptionCounted()
                 | SavingsPromised()
+                | ReplacementBilled()
                 | RequestWithdrawn()
                 | PodNominated()
                 | NominationUnsupported()
@@ -244,6 +246,10 @@ class LiveJournal:
                     self._metrics.budget_left.labels(*labels, reason).set(count)
             case SavingsPromised():
                 self._metrics.savings_promised.labels(fact.pool.namespace, fact.pool.name).inc(fact.microusd / MILLION)
+            case ReplacementBilled():
+                labels = (fact.pool.namespace, fact.pool.name)
+                self._metrics.exchanged.labels(*labels, "paid").inc(fact.paid_microusd / MILLION)
+                self._metrics.exchanged.labels(*labels, "replaced").inc(fact.replaced_microusd / MILLION)
             case RequestWithdrawn():
                 self._metrics.withdrawn.inc()
                 message = f"Request is deleted, and its pods are planned for again: {fact.why}"

@@ -139,6 +139,13 @@ class Metrics:
             ["namespace", "pool"],
             registry=of,
         )
+        self.exchanged = Counter(
+            "tgp_exchanged_dollars_total",
+            "Cost of terminated machines that were bought because they are cheaper (part=paid), and what the machines "
+            "that they replaced would have cost (part=replaced)",
+            ["namespace", "pool", "part"],
+            registry=of,
+        )
         self.nominations = Counter(
             "tgp_nominations_total", "Pods nominated to the Node that was bought for them", registry=of
         )

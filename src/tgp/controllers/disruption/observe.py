@@ -5,22 +5,32 @@ something has changed since the last search.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.nodepool import GPUNodePool, canonical_policy
 from tgp.api.request import GPURequest
+from tgp.api.values import go_duration
+from tgp.controllers.pools.indexes import WAITING_PODS, YES
 from tgp.controllers.pools.memory import PoolMemory
 from tgp.controllers.pools.observe import PlanObservation, WorldObserver
 from tgp.controllers.requests.indexes import BY_NODE, BY_POOL_UID, PODS_BY_NODE
 from tgp.controllers.requests.purchase_gatherer import Views
-from tgp.core.disruption.candidates import SETTLED_FOR, standing_of, why_left
-from tgp.core.disruption.causes import WHEN_UNDERUTILIZED, FoundExchange, Machine, Standing
+from tgp.core.disruption.candidates import HELD_FOR, SETTLED_FOR, begins_at, standing_of, why_left
+from tgp.core.disruption.causes import WHEN_UNDERUTILIZED, FoundExchange, Machine, Standing, holds
 from tgp.core.disruption.drift import stamp_of
 from tgp.core.disruption.illness import RepairRule, gpus_missing, illness_of
-from tgp.core.disruption.moves import DisruptionObservation, Refit, kept_free, move_of, pods_to_move, to_plan
+from tgp.core.disruption.moves import (
+    CONDITION,
+    DisruptionObservation,
+    Refit,
+    kept_free,
+    move_of,
+    pods_to_move,
+    to_plan,
+)
 from tgp.core.market.sources import machines_of
 from tgp.core.model.attempts import attempts_of, open_attempt, provider_of
 from tgp.core.model.kube_object import KubeObject
@@ -32,7 +42,7 @@ from tgp.core.model.record import uid_text
 from tgp.core.model.spend import INSTANT
 from tgp.core.pools.capacity import ENDED
 from tgp.core.pools.orders import MOVE, REPLACES
-from tgp.core.pools.planner.world import PlanInput, SpotKind
+from tgp.core.pools.planner.world import SpotKind
 from tgp.core.power.times import stays_on_until
 from tgp.core.requests.drain import DISRUPTED
 from tgp.ports.clock import Clock
@@ -41,6 +51,7 @@ from tgp.ports.compute import Compute
 
 if TYPE_CHECKING:
     from tgp.core.disruption.exchange import Consolidation  # it imports the planner and its solver
+    from tgp.core.disruption.refits import Refitted
 
 SEARCHED_EVERY = timedelta(minutes=1)  # at most
 
@@ -60,6 +71,8 @@ class _Search:
     at: float  # Clock.boottime
     looked_at: object  # what it depended on
     found: "Consolidation | None" = None  # None: the pool buys nothing, so nothing was searched for
+    # Machines that an exchange at market prices is worth it for; since when every search has found one.
+    worth_since: Mapping[ObjectKey, datetime] = field(default_factory=dict)
 
 
 class DisruptionObserver:
@@ -91,23 +104,31 @@ class DisruptionObserver:
 
     async def look(self, pool: KubeObject[GPUNodePool], now: datetime) -> PlannedLook:
         seen = self._observe(pool, now)
-        keys, searching = to_plan(seen), self._to_search(seen)
-        if not keys and not searching:
+        if self._to_search(seen):
+            await self._search(seen)
+            seen = self._observe(pool, now)  # with what was found
+        keys = to_plan(seen)
+        if not keys:
             return PlannedLook(seen)
-        for machine in seen.machines:
-            self._memory.failures.learn(machine.record)
-        world = self._observer.observe(now, unreserved=frozenset(keys))
-        planned = next((each for each in world.world.pools if each.key == pool.key), None)
-        seen = replace(seen, stopped=planned.stopped if planned is not None else "")
-        placed, leaving = dict(self._memory.placed), tuple(self._leaving(frozenset(keys)))
+        seen, world, found = await self._planned(seen, keys)
+        self._note_rooms(seen, found.refits)
+        return PlannedLook(replace(seen, refits=found.refits), world)
+
+    async def _planned(
+        self, seen: DisruptionObservation, keys: tuple[ObjectKey, ...]
+    ) -> "tuple[DisruptionObservation, PlanObservation, Refitted]":
+        """With what stops the pool, the world, and where the pods of these candidates would go."""
         from tgp.core.disruption.refits import refits  # with the first move: it imports the planner and its solver
 
+        for machine in seen.machines:
+            self._memory.failures.learn(machine.record)
+        world = self._observer.observe(seen.now, unreserved=frozenset(keys))
+        planned = next((each for each in world.world.pools if each.key == seen.pool.key), None)
+        seen = replace(seen, stopped=planned.stopped if planned is not None else "")
+        placed = dict(self._memory.placed)
+        leaving = (*self._leaving(frozenset(keys)), *self._unplanned(placed))
         found = await self._compute.run(lambda: refits(seen, keys, world.world, placed, leaving))
-        self._note_rooms(seen, found.refits)
-        if searching:
-            stopped = planned is None or bool(planned.stopped)
-            await self._search(seen, None if stopped else replace(world.world, capacity=found.rooms))
-        return PlannedLook(replace(seen, refits=found.refits), world)
+        return seen, world, found
 
     def forget(self, pool: ObjectKey) -> None:
         self._searches.pop(pool, None)
@@ -120,6 +141,8 @@ class DisruptionObserver:
             last is not None and self._clock.boottime() < last.at + SEARCHED_EVERY.total_seconds()
         ):
             return False
+        if any(each.exchange is not None and _unsaid(each) for each in seen.machines):
+            return False  # the next search would not find it any more, and the move would be taken back
         return last is None or last.looked_at != self._looked_at(seen)
 
     def _looked_at(self, seen: DisruptionObservation) -> object:
@@ -137,16 +160,24 @@ class DisruptionObserver:
             len(self._views.pods),
         )
 
-    async def _search(self, seen: DisruptionObservation, world: PlanInput | None) -> None:
-        """`world`: with the rooms that moves under way leave; None: the pool buys nothing now."""
-        from tgp.core.disruption.exchange import ExchangeInput, exchanges  # as above
+    async def _search(self, seen: DisruptionObservation) -> None:
+        """In the room that other moves leave. What the last search found has no part in it: that may change."""
+        from tgp.core.disruption.exchange import ExchangeInput, exchanges  # with the first search: as above
 
         key, found = seen.pool.key, None
-        if world is not None:
-            pools = tuple(each for each in world.pools if each.key.namespace == key.namespace)
-            given = ExchangeInput(replace(world, pools=pools), tuple(seen.standing.values()), seen.budgets)
+        others = replace(seen, machines=tuple(replace(each, exchange=None) for each in seen.machines))
+        others, world, refitted = await self._planned(others, to_plan(others))
+        buys = next((each for each in world.world.pools if each.key == key and not each.stopped), None)
+        if buys is not None:
+            pools = tuple(each for each in world.world.pools if each.key.namespace == key.namespace)
+            given = ExchangeInput(
+                replace(world.world, pools=pools, capacity=refitted.rooms), tuple(seen.standing.values()), seen.budgets
+            )
             found = await self._compute.run(lambda: exchanges(given))
-        self._searches[key] = _Search(self._clock.boottime(), self._looked_at(seen), found)
+        before = self._searches[key].worth_since if key in self._searches else {}
+        buying = (each for each in found.exchanges if each.orders) if found is not None else ()
+        worth = {one: before.get(one, seen.now) for each in buying for one in each.candidates}
+        self._searches[key] = _Search(self._clock.boottime(), self._looked_at(seen), found, worth)
 
     def _standing(
         self, machine: Machine, pool: GPUNodePool, losses: Mapping[SpotKind, float], now: datetime
@@ -181,7 +212,7 @@ class DisruptionObserver:
         moves = frozenset(move for each in self._views.requests.values() if (move := move_of(each)))
         machines, replacements = [], dict[str, list[Machine]]()
         missing = self._gpus_missing(pool.key, records, now)
-        exchanges = self._found(pool.key)
+        exchanges = self._found(pool.key, now)
         for record in records:
             if record.value is None or record.value.status.phase not in ENDED:
                 machine = self._machine(
@@ -221,7 +252,7 @@ class DisruptionObserver:
         found = ((each.record.key, self._standing(each, pool, losses, now)) for each in machines)
         return {key: standing for key, standing in found if standing is not None}
 
-    def _found(self, pool: ObjectKey) -> dict[ObjectKey, dict[str, Any]]:
+    def _found(self, pool: ObjectKey, now: datetime) -> dict[ObjectKey, dict[str, Any]]:
         """By request, what the last search found of it."""
         search = self._searches.get(pool)
         if search is None or search.found is None:
@@ -231,6 +262,11 @@ class DisruptionObserver:
         }
         said |= {key: {"limited": why} for key, why in search.found.limited.items()}
         for rank, each in enumerate(search.found.exchanges):
+            begins = begins_at(each.candidates, search.worth_since, now) if each.orders else now
+            if now < begins:
+                held = f"the saving has to hold for {go_duration(HELD_FOR)}, until {begins:%Y-%m-%d %H:%M:%S}Z"
+                said |= {key: {"unproven": f"{each.message}; {held}"} for key in each.candidates}
+                continue
             exchange = FoundExchange(each.message, each.candidates, each.savings.net, rank)
             said |= {key: {"exchange": exchange} for key in each.candidates}
         return said
@@ -286,9 +322,19 @@ class DisruptionObserver:
         node_class = self._class_of(pool)
         return "" if node_class is None else stamp_of(pool, node_class, provider, self._default_backend)
 
+    def _unplanned(self, placed: Mapping[str, str]) -> Iterator[Pod]:
+        """Pods that wait and that no plan has seen yet, such as successors of pods that were evicted just now."""
+        waiting = sorted(self._views.pods.by_index(WAITING_PODS, YES), key=lambda each: each.key)
+        return (pod for pod in waiting if uid_text(pod.uid) not in placed and not pod.nominated_node)
+
     def _leaving(self, keys: frozenset[ObjectKey]) -> Iterator[Pod]:
         """Pods of other machines, of any pool, that are evicted or will be next."""
         for node in sorted(self._views.nodes.values(), key=lambda each: each.name):
             found = [each for each in self._views.requests.by_index(BY_NODE, node.name) if each.key not in keys]
             if any(each.deleting for each in found) or (found and DISRUPTED in node.taints):
                 yield from pods_to_move(self._views.pods.by_index(PODS_BY_NODE, node.name))
+
+
+def _unsaid(machine: Machine) -> bool:
+    """Whether its move is written down, and its condition does not say so yet."""
+    return bool(move_of(machine.record)) and holds(machine.record, CONDITION) is None

@@ -12,6 +12,7 @@ from typing import Any, assert_never
 from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
 from tgp.api.resource import GPU_REQUEST, NODE
+from tgp.api.values import usd
 from tgp.controllers.disruption.observe import SEARCHED_EVERY, DisruptionObserver, PlannedLook
 from tgp.controllers.pools.indexes import BY_CLASS
 from tgp.controllers.pools.planner import PoolPlanner
@@ -27,6 +28,7 @@ from tgp.core.disruption.moves import (
     REPLACED_BY,
     RETRY,
     UNCONSOLIDATABLE,
+    UNPROVEN,
     Delete,
     DisruptionObservation,
     NoteReplacements,
@@ -46,6 +48,7 @@ from tgp.core.disruption.moves import (
     nodes_and_ill,
 )
 from tgp.core.model.conditions import ConditionUpdate, condition_in
+from tgp.core.model.costs import REPLACED_PRICE, divided
 from tgp.core.model.facts import (
     DisruptionCounted,
     DisruptionNoted,
@@ -203,7 +206,8 @@ class DisruptionReconciler:
             case Say():
                 before = condition_in(step.machine.record.status, CONDITION)
                 await self._status_writer.write(step.machine.record, (step.update,))
-                if step.update.status is False and (before is None or before.reason != step.update.reason):
+                news = before is None or before.reason != step.update.reason
+                if step.update.status is False and news and step.update.reason != UNPROVEN:
                     event = UNCONSOLIDATABLE if step.update.reason == UNCONSOLIDATABLE else BLOCKED
                     self._tell(step.machine, event, step.update.message)
             case Unsay():
@@ -233,8 +237,11 @@ class DisruptionReconciler:
         record = step.machine.record
         slot = anchor_of(record) if slot_number(anchor_of(record)) is not None else ""
         marks = {MOVE: step.move, REPLACES: record.key.name}
+        replaced = divided(step.replaced_microusd or 0, [order.hourly_microusd for order in step.orders])
         for number, order in enumerate(step.orders):
             anchor = slot or f"{ANCHOR}{number}.{record.uid_text}"
+            if step.replaced_microusd is not None:
+                marks = {**marks, REPLACED_PRICE: usd(replaced[number])}
             await self._planner.create(AnchoredOrder(order, anchor, marks), look.world, look.seen.now)
 
     async def _take_back(self, step: TakeBack) -> None:

@@ -20,8 +20,16 @@ from tgp.core.model.attempts import in_short, provider_of
 from tgp.core.model.backoff import doubled
 from tgp.core.model.cloud_errors import CloudBusy, CloudError
 from tgp.core.model.costs import class_of, cost_of, entry_of, pool_of, reserved_of
-from tgp.core.model.facts import MachineLost, MachineTerminated, MachineTerminating, TerminationFailing, subject_of
+from tgp.core.model.facts import (
+    MachineLost,
+    MachineTerminated,
+    MachineTerminating,
+    ReplacementBilled,
+    TerminationFailing,
+    subject_of,
+)
 from tgp.core.model.node import Node
+from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.presence import Found
 from tgp.core.model.record import uid_text
 from tgp.core.requests.observation import RequestObservation
@@ -176,6 +184,9 @@ class Terminator:
         if why in UNUSABLE:
             joined = why not in (TerminationReason.NEVER_JOINED, TerminationReason.NEVER_INITIALIZED)
             self._failure_cooldowns.failed(attempt, outcome, message, observation.now, never_joined=not joined)
+        if entry is not None and entry.replaced_microusd is not None:
+            pool = ObjectKey(*entry.pool.split("/", 1)) if entry.pool else observation.record.key
+            self._journal.note(ReplacementBilled(pool, entry.microusd, entry.replaced_microusd))
         self._journal.note(
             MachineTerminated(
                 subject_of(observation.record),

@@ -63,7 +63,8 @@ def class_status(observation: ClassObservation) -> ClassStatus:
     now, status = observation.now, observation.status
     cheapest = ((row.offer, row.source) for row in observation.ranking.first_of_each_kind())
     held = status if observation.stored_for_this_spec("OffersFresh") else {}
-    parts = summary(observation.standings, cheapest, now, held, observation.boot_seen)
+    boots = {"bootSeenAt": observation.boot_seen, "bootTime": observation.boot_times}
+    parts = summary(observation.standings, cheapest, now, held, boots)
     worth = observation.market_known and worth_writing(status, parts, now)
     if not worth:
         found |= {name: steady(found[name], observation.stored(name)) for name in PRICED if name in found}

@@ -4,7 +4,7 @@ An unchanged class is not written: its cost is computed when something else abou
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import msgspec
@@ -13,7 +13,7 @@ from tgp.api.common import Condition, canonical_provider
 from tgp.api.field_error import Invalid
 from tgp.api.nodeclass import ClassLimits, GPUNodeClass
 from tgp.api.request import Attempt, GPURequest
-from tgp.api.values import microusd, rfc3339, usd
+from tgp.api.values import duration, go_duration, microusd, rfc3339, usd
 from tgp.core.inventory.limits import (
     Reservation,
     Usage,
@@ -24,7 +24,7 @@ from tgp.core.inventory.limits import (
     usage_of,
 )
 from tgp.core.market.sources import sources_of
-from tgp.core.model.attempts import attempts_of, copied, open_attempt
+from tgp.core.model.attempts import attempts_of, boot_of, copied, open_attempt
 from tgp.core.model.conditions import ConditionUpdate
 from tgp.core.model.cooldowns import Cooldowns
 from tgp.core.model.costs import hourly_of, priced, spent
@@ -36,6 +36,7 @@ from tgp.core.model.price_book import PriceBook
 
 NAMED_MOST = 3  # requests in a message
 LIMIT_REACHED = "LimitReached"  # why a request waits
+BOOT_NOISE = 0.25  # machines of a type differ by so much in how long they take to boot
 
 
 class MachineCount(NamedTuple):
@@ -53,6 +54,7 @@ class MachineCount(NamedTuple):
     limit: str  # the limit of the class that it waits for, as a message; empty: it waits for none
     # of earlier attempts, no longer listed but never confirmed as terminated: they count for another hour
     presumed: tuple[Reservation, ...] = ()
+    booted: tuple[datetime, int] | None = None  # when its machine was Ready, and how many seconds it took
 
 
 def machine_count_of(record: KubeObject[GPURequest]) -> MachineCount | None:
@@ -75,6 +77,7 @@ def machine_count_of(record: KubeObject[GPURequest]) -> MachineCount | None:
         else "",
         _limit(record) if attempt is None else "",
         _presumed(record, attempts),
+        boot_of(record),
     )
 
 
@@ -151,6 +154,36 @@ def boots_seen(holdings: ClassMachines, held: Mapping[str, Any], providers: Iter
         if joined:
             found[name] = rfc3339(min(joined))
     return found
+
+
+def boot_times(holdings: ClassMachines, held: Mapping[str, Any], providers: Iterable[str]) -> dict[str, str]:
+    """By provider, as the class writes it: how long its last machine took to be Ready. What differs little stays."""
+    rows = held.get("providers")
+    rows = rows if isinstance(rows, dict) else {}
+    found: dict[str, str] = {}
+    for name in providers:
+        row = rows.get(name)
+        told = row.get("bootTime") if isinstance(row, dict) else None
+        before = _seconds(told)
+        booted = [
+            each.booted
+            for each in holdings.machine_counts
+            if each.booted is not None and each.provider == canonical_provider(name)
+        ]
+        took = max(booted)[1] if booted else before
+        if took and before and abs(took - before) <= BOOT_NOISE * max(took, before):
+            took = before
+        if took:
+            found[name] = go_duration(timedelta(seconds=took))
+    return found
+
+
+def _seconds(written: object) -> int:
+    """0: it is no duration."""
+    try:
+        return int(duration(written, "status").total_seconds()) if isinstance(written, str) else 0
+    except Invalid:
+        return 0
 
 
 def leaving(holdings: ClassMachines) -> ConditionUpdate | None:

@@ -221,14 +221,14 @@ def summary(
     fitting: Iterable[tuple[Offer, str]],
     now: datetime,
     held: Mapping[str, Any],
-    boot_seen: Mapping[str, str] = MappingProxyType({}),
+    boots: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """`providers` and `availableGPUs`, as they would be written now. `fitting`: the matching offers, cheapest first,
     each with its source.
 
     `held` is what was written about the same spec, perhaps by an earlier process. What it says of a provider that was
     not read since is kept, with its recorded age and for as long as offers are served: that provider's offers are
-    unknown, not absent. `boot_seen`: by provider, when a machine of it was first seen to join.
+    unknown, not absent. `boots`: by field of a provider and by provider, what was seen of machines that booted.
     """
     rows, listed = _rows(held), held.get("availableGPUs")
     unheard = {each.name for each in standings if each.could_tell and _still_served(rows.get(each.name, {}), now)}
@@ -237,7 +237,8 @@ def summary(
     found += [row for row in kept if row.get("provider") in unheard]
     return {
         "providers": {
-            each.name: _provider(each, rows.get(each.name, {}), now) | _boot(boot_seen.get(each.name))
+            each.name: _provider(each, rows.get(each.name, {}), now)
+            | {key: told[each.name] for key, told in boots.items() if each.name in told}
             for each in standings
         },
         "availableGPUs": sorted(found, key=_place)[:AVAILABLE_MOST],
@@ -268,10 +269,6 @@ def _provider(standing: ProviderStanding, held: Mapping[str, Any], now: datetime
         if "offers" in row and not _still_served(held, now):
             row["offers"] = 0
     return row
-
-
-def _boot(seen_at: str | None) -> dict[str, Any]:
-    return {"bootSeenAt": seen_at} if seen_at else {}
 
 
 def _still_served(held: Mapping[str, Any], now: datetime) -> bool:
@@ -332,7 +329,7 @@ def _rows(status: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _turned(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-    same = ("credentialsValid", "bootMode", "bootSeenAt")
+    same = ("credentialsValid", "bootMode", "bootSeenAt", "bootTime")
     present = ("error", "offers")
     return any(before.get(name) != after.get(name) for name in same) or any(
         (before.get(name) is None) != (after.get(name) is None) for name in present

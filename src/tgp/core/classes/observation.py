@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from tgp.api.nodeclass import GPUNodeClass
-from tgp.core.classes.machines_status import ClassMachines, boots_seen
+from tgp.core.classes.machines_status import ClassMachines, boot_times, boots_seen
 from tgp.core.classes.market_status import ProviderStanding, known_enough
 from tgp.core.classes.nodeclass import ClassPreflight, ClassReferences
 from tgp.core.inventory.orphans import Stuck
@@ -79,6 +79,11 @@ class ClassObservation:
     def boot_seen(self) -> dict[str, str]:
         """By provider: when a machine of it was first seen to join."""
         return boots_seen(self.machines, self.status, self.providers)
+
+    @cached_property
+    def boot_times(self) -> dict[str, str]:
+        """By provider: how long its last machine took to be Ready."""
+        return boot_times(self.machines, self.status, self.providers)
 
     def stored(self, name: str) -> ConditionUpdate | None:
         return condition_in(self.status, name)

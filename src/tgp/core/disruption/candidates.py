@@ -10,6 +10,7 @@ from tgp.core.disruption.moves import CONDITION, bare_pod, blocking_budgets, mov
 from tgp.core.model.attempts import attempts_of, open_attempt
 from tgp.core.model.conditions import condition_in
 from tgp.core.model.costs import cost_of, hourly_of
+from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.spend import INSTANT
 from tgp.core.model.workload import PodDisruptionBudget
 from tgp.core.pools.capacity import serves
@@ -18,6 +19,7 @@ from tgp.core.pools.planner.world import ASSUMED_SPOT_LOSS, SpotKind
 from tgp.core.requests.protection import protection_of
 
 SETTLED_FOR = timedelta(hours=1)  # after a machine became Ready, or took pods of another one
+HELD_FOR = timedelta(minutes=30)  # a saving at market prices: one that is gone soon is not worth a restart
 
 
 def standing_of(
@@ -66,6 +68,14 @@ def why_left(standing: Standing, budgets: Iterable[PodDisruptionBudget], now: da
     if until is not None and now < until:
         return f"its last move was given up, and the next may begin at {until:%Y-%m-%d %H:%M:%S}Z"
     return _unsettled(standing, after, now)
+
+
+def begins_at(candidates: Iterable[ObjectKey], worth_since: Mapping[ObjectKey, datetime], now: datetime) -> datetime:
+    """Of an exchange that buys machines: when its saving has held for long enough.
+
+    `worth_since`: of each machine, since when every search has found an exchange that is worth it.
+    """
+    return max((worth_since.get(key, now) for key in candidates), default=now) + HELD_FOR
 
 
 def _leaves(machine: Machine) -> bool:

@@ -61,6 +61,7 @@ class Machine:
     stays_until: datetime | None = None  # of a machine you own: not switched off before; None: it may be now
     exchange: FoundExchange | None = None  # None: no search found one that is worth it
     too_little: str = ""  # what the best exchange would save, which is too little; empty: none was found
+    unproven: str = ""  # an exchange that is worth it now, and when it begins if it still is; empty: there is none
     limited: str = ""  # the limit that keeps it from being exchanged; empty: none does
 
 

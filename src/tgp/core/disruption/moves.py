@@ -64,6 +64,7 @@ RETRIES = (timedelta(minutes=10), timedelta(minutes=20), timedelta(minutes=40), 
 MOVE_AT_MOST = timedelta(hours=2)  # from its beginning to the hard taint; a start has its own, shorter limits
 LOOK_AGAIN = timedelta(seconds=10)  # while a move is under way
 UNCONSOLIDATABLE = "Unconsolidatable"  # the reason of a machine whose best exchange saves too little
+UNPROVEN = "SavingUnproven"  # the reason of a machine whose exchange is worth it, and not for long enough yet
 BLOCKED_FOR = timedelta(minutes=1)  # until what blocks a move is looked at again: much of it changes without an event
 MOST_PLANNED = 8  # candidates of a pool that may begin in one look
 ID_DIGITS = 10
@@ -138,6 +139,7 @@ class OrderReplacements:
     machine: Machine
     move: str
     orders: tuple[Order, ...]
+    replaced_microusd: int | None = None  # an hour: what they are cheaper than together; None: that is not why
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,8 +253,9 @@ def move_of(record: KubeObject[GPURequest]) -> str:
     return "" if REPLACES in record.annotations else record.annotations.get(MOVE, "")
 
 
-def new_move(record: KubeObject[GPURequest], now: datetime) -> str:
-    digest = blake2b(f"{record.uid_text}\0{rfc3339(now)}".encode(), digest_size=ID_DIGITS // 2)
+def new_move(record: KubeObject[GPURequest]) -> str:
+    """The same for as long as the same is seen: candidates whose records are written in two looks are one move."""
+    digest = blake2b(f"{record.uid_text}\0{record.resource_version}".encode(), digest_size=ID_DIGITS // 2)
     return digest.hexdigest()
 
 
@@ -367,6 +370,8 @@ class _Look:
         if not isinstance(cause, DisruptionCause):
             if machine.limited:
                 return Say(machine, ConditionUpdate(CONDITION, False, "LimitReached", machine.limited))
+            if machine.unproven:
+                return Say(machine, ConditionUpdate(CONDITION, False, UNPROVEN, machine.unproven))
             if machine.too_little:
                 return Say(machine, ConditionUpdate(CONDITION, False, UNCONSOLIDATABLE, machine.too_little))
             return Unsay(machine) if condition_in(record.status, CONDITION) is not None else None
@@ -389,7 +394,7 @@ class _Look:
             return Say(machine, ConditionUpdate(CONDITION, False, block.reason, block.message))
         self._begun += 1
         begun = {move for each in together if (move := move_of(each.record))}
-        return WriteDown(machine, min(begun) if begun else new_move(together[0].record, self._now))
+        return WriteDown(machine, min(begun) if begun else new_move(together[0].record))
 
     def _together(self, machine: Machine, cause: DisruptionCause) -> tuple[Machine, ...]:
         """Candidates that would leave with it, itself included; empty: one of them does not leave any more."""
@@ -570,11 +575,16 @@ class _Look:
             first = next(each for each in self._moving[move] if not _leaves(each))
             if machine is not first:
                 return Say(machine, _under_way(machine, cause, f"waits for replacements of {first.record.key.name}"))
-            return OrderReplacements(machine, move, refit.orders)
+            return OrderReplacements(machine, move, refit.orders, self._replaced(move, cause))
         late = [str(each.record.key) for each in there if on_its_way(each.record) or not _is_ready(each)]
         if waited := sorted({*late, *refit.coming}):
             return Say(machine, _under_way(machine, cause, f"waits for {', '.join(waited)} to be ready"))
         return None
+
+    def _replaced(self, move: str, cause: DisruptionCause) -> int | None:
+        attempts = [open_attempt(attempts_of(each.record)) for each in self._moving[move]]
+        hourly = sum(hourly_of(each) for each in attempts if each is not None)
+        return hourly if cause.reason == UNDERUTILIZED else None
 
     def _taint(self, machine: Machine, node: Node, cause: DisruptionCause) -> Step:
         """The last look before pods are kept off, and evicted next."""
@@ -610,7 +620,7 @@ def _repeats(step: Step) -> bool:
     if not isinstance(step, Say) or held is None:
         return False
     same = (held.status, held.reason) == (step.update.status, step.update.reason)
-    sum_only = step.update.reason == UNCONSOLIDATABLE or bool(step.machine.limited)
+    sum_only = step.update.reason in (UNCONSOLIDATABLE, UNPROVEN) or bool(step.machine.limited)
     return held == step.update or (same and sum_only)
 
 

@@ -29,7 +29,7 @@ def refits(
     keys: Iterable[ObjectKey],
     world: PlanInput,
     placed: Mapping[str, str],  # of the last plan for pods that wait: pod uid → name of the capacity
-    leaving: Iterable[Pod],  # of other machines: they are evicted, or will be next, and need room, too
+    leaving: Iterable[Pod],  # of other machines, which are evicted or will be next, and new ones: they need room, too
 ) -> Refitted:
     """One move after another, each in the room that those before it leave. Candidates of one move share an answer."""
     pool = next((each for each in world.pools if each.key == seen.pool.key), None)

@@ -1,6 +1,7 @@
 """The attempts of a request, read from its stored status: also from one that a newer version wrote."""
 
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -13,6 +14,7 @@ from tgp.core.model.token import plain_uid, read_token
 
 FINALIZER = "tgp.io/machine"
 UID_ANNOTATION = "tgp.io/uid"  # written with the finalizer: a copy restored under another uid does not match it
+TAKES_OVER = "tgp.io/takes-over"  # annotation of a pool's request for a machine you own that was found on
 IMAGE_PREPARING = "ImagePreparing"  # how the message of an attempt begins that waits for the provider's image
 LAUNCHED = "Launched"  # the outcome of an attempt while the machine is ours
 MESSAGE_KEPT = 512  # characters of a provider's message
@@ -28,6 +30,16 @@ def attempts_of(record: KubeObject[GPURequest]) -> tuple[Attempt, ...]:
 def in_order(attempts: tuple[Attempt, ...]) -> tuple[Attempt, ...]:
     """Most requests have one attempt, and it is read dozens of times in a reconcile."""
     return attempts if len(attempts) < 2 else tuple(sorted(attempts, key=lambda attempt: attempt.number))
+
+
+def boot_of(record: KubeObject[GPURequest]) -> tuple[datetime, int] | None:
+    """When its machine was Ready, and how many seconds after the order; None: it is not, or it was on before."""
+    attempt = open_attempt(attempts_of(record))
+    ready = record.value.status.ready_at if record.value is not None else None
+    ordered = attempt.reserved_at or attempt.launched_at if attempt is not None else None
+    if ready is None or ordered is None or ready <= ordered or TAKES_OVER in record.annotations:
+        return None
+    return ready, int((ready - ordered).total_seconds())
 
 
 def open_attempt(attempts: tuple[Attempt, ...]) -> Attempt | None:

@@ -7,8 +7,9 @@ step counts once a machine is gone.
 `spent_by` is the one number for a request, and `class_spent` for a class: every status, table and screen shows these.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 from tgp.api.field_error import Invalid
 from tgp.api.nodeclass import GPUNodeClassStatus
@@ -21,6 +22,7 @@ HOUR = timedelta(hours=1)
 MOST_MICROUSD = 10**15 - 1  # the largest amount that a dollar field holds: anything above is an error
 POOL_KIND = "GPUNodePool"
 POOL_LABEL = "tgp.io/nodepool"
+REPLACED_PRICE = "tgp.io/replaced-hourly-price"  # of a request: dollars an hour of the machines it is cheaper than
 
 
 def hourly_of(attempt: Attempt) -> int:
@@ -109,7 +111,27 @@ def entry_of(record: KubeObject[GPURequest], attempt: Attempt, step: timedelta =
         microusd=_settled(attempt, attempt.ended_at, step),
         spot=offer is not None and offer.spot,
         lost=attempt.outcome == "Lost",
+        replaced_microusd=_replaced(record, attempt),
     )
+
+
+def _replaced(record: KubeObject[GPURequest], attempt: Attempt) -> int | None:
+    """What the machines that it replaced would have cost from when it was Ready until its end; None: there are none."""
+    hourly = read_amount(record.annotations.get(REPLACED_PRICE))
+    if hourly is None or attempt.launched_at is None or attempt.ended_at is None:
+        return None
+    ready = record.value.status.ready_at if record.value is not None else None
+    if ready is None or ready < attempt.launched_at:
+        return 0
+    length = max(attempt.ended_at - ready, timedelta(0)) // INSTANT
+    return min(hourly * length // (HOUR // INSTANT), MOST_MICROUSD)
+
+
+def divided(amount: int, by: Sequence[int]) -> list[int]:
+    """In proportion, to the micro-dollar: the parts add up to the amount. Equal parts where all weights are 0."""
+    weights = list(by) if sum(by) else [1] * len(by)
+    ends = [amount * sum(weights[: place + 1]) // sum(weights) for place in range(len(weights))]
+    return [end - begin for begin, end in pairwise([0, *ends])]
 
 
 def class_of(record: KubeObject[GPURequest]) -> str:

@@ -474,6 +474,14 @@ class SavingsPromised(Struct, frozen=True):
     microusd: int  # an hour, the restarts already subtracted
 
 
+class ReplacementBilled(Struct, frozen=True):
+    """A machine that was bought because it is cheaper is gone, and its cost is recorded."""
+
+    pool: ObjectKey
+    paid_microusd: int
+    replaced_microusd: int  # what the machines that it replaced would have cost
+
+
 class RequestWithdrawn(Struct, frozen=True):
     """A pool's request could not buy the offer that was planned: it is deleted, and its pods are planned for again."""
 
@@ -547,6 +555,7 @@ PoolFact: TypeAlias = (
     | MoveEnded
     | DisruptionCounted
     | SavingsPromised
+    | ReplacementBilled
     | RequestWithdrawn
     | PodNominated
     | NominationUnsupported

@@ -19,7 +19,10 @@ INSTANT = timedelta(microseconds=1)
 
 
 class SpendEntry(
-    msgspec.Struct, frozen=True, kw_only=True, rename={"node_class": "class", "began": "from", "ended": "to"}
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    rename={"node_class": "class", "began": "from", "ended": "to", "replaced_microusd": "replaced"},
 ):
     """What one machine cost, from the provider's confirmation until it was shown to be gone."""
 
@@ -37,6 +40,8 @@ class SpendEntry(
     microusd: int
     spot: bool = False
     lost: bool = False  # the provider took it, or it was gone; False: we terminated it
+    # Of a machine that was bought because it is cheaper: what those it replaced would have cost since it was Ready.
+    replaced_microusd: int | None = None  # None: it was bought for another reason
 
     @property
     def key(self) -> str:
@@ -45,6 +50,11 @@ class SpendEntry(
     @property
     def month(self) -> str:
         return month_of(self.ended)
+
+    @property
+    def saved_microusd(self) -> int:
+        """Negative: it cost more than what it replaced would have."""
+        return self.replaced_microusd - self.microusd if self.replaced_microusd is not None else 0
 
     @property
     def namespace(self) -> str:
@@ -130,7 +140,7 @@ def _makes_sense(entry: SpendEntry) -> bool:
     dated = entry.began.tzinfo is not None and entry.ended.tzinfo is not None
     if not dated or entry.began.year not in YEARS or entry.ended.year not in YEARS:
         return False
-    return entry.began <= entry.ended and entry.microusd >= 0
+    return entry.began <= entry.ended and entry.microusd >= 0 and (entry.replaced_microusd or 0) >= 0
 
 
 def _next_month(moment: datetime) -> datetime:

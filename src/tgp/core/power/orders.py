@@ -13,6 +13,7 @@ from tgp.api.owned_machine import PowerMachine
 from tgp.api.request import GPURequest
 from tgp.api.values import microusd
 from tgp.core.disruption.drift import unmet_requirement
+from tgp.core.model.attempts import TAKES_OVER
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
@@ -24,7 +25,6 @@ from tgp.core.pools.orders import AnchoredOrder
 from tgp.core.pools.planner.world import Order
 from tgp.core.power.times import keep_on, stays_off_until
 from tgp.core.requests.node_metadata import startup_taints, template_labels, template_taints
-from tgp.core.requests.purchase import TAKES_OVER
 
 ANCHOR = "machine-"  # how the anchor of such a request begins, before the machine's name
 

@@ -1,8 +1,9 @@
 """What was spent, grouped as asked: from the monthly records, and from requests whose cost is still growing."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 import msgspec
 
@@ -40,6 +41,15 @@ class Cost:
     running: bool = False  # an estimate that grows
 
 
+class CostPart(NamedTuple):
+    """Of one machine's cost, within a month."""
+
+    month: str
+    gpu_seconds: int
+    microusd: int
+    saved_microusd: int
+
+
 @dataclass(frozen=True, slots=True)
 class CostLine:
     """One group of the bill."""
@@ -49,6 +59,7 @@ class CostLine:
     gpu_seconds: int
     microusd: int
     running_microusd: int  # the part that is an estimate for running machines
+    saved_microusd: int = 0  # by machines that replaced more expensive ones; negative: they cost more than those would
 
 
 def costs(
@@ -72,58 +83,58 @@ def _unrecorded(requests: Iterable[KubeObject[GPURequest]], now: datetime) -> It
 
 def lines(found: Iterable[Cost], by: str, window: Window) -> tuple[CostLine, ...]:
     """The most expensive first; months in their order."""
-    groups: dict[str, list[tuple[str, int, int, bool]]] = {}
+    groups: dict[str, list[tuple[Cost, CostPart]]] = {}
     for cost in found:
-        for month, seconds, microusd in _parts(cost.entry, window):
-            group = month if by == "month" else GROUPS[by](cost.entry) or NONE
-            groups.setdefault(group, []).append((cost.entry.key, seconds, microusd, cost.running))
-    made = [
-        CostLine(
-            group,
-            len({key for key, *_ in rows}),
-            sum(seconds for _, seconds, _, _ in rows),
-            sum(microusd for _, _, microusd, _ in rows),
-            sum(microusd for _, _, microusd, running in rows if running),
-        )
-        for group, rows in groups.items()
-    ]
+        for part in _parts(cost.entry, window):
+            group = part.month if by == "month" else GROUPS[by](cost.entry) or NONE
+            groups.setdefault(group, []).append((cost, part))
+    made = [_line(group, rows) for group, rows in groups.items()]
     return tuple(sorted(made, key=lambda line: (line.group if by == "month" else "", -line.microusd, line.group)))
 
 
 def total(found: Iterable[Cost], window: Window) -> CostLine:
     """Each machine counted once, over whatever groups it is spread."""
-    rows = [(cost, part) for cost in found for part in _parts(cost.entry, window)]
+    return _line("total", [(cost, part) for cost in found for part in _parts(cost.entry, window)])
+
+
+def _line(group: str, rows: Sequence[tuple[Cost, CostPart]]) -> CostLine:
     return CostLine(
-        "total",
+        group,
         len({cost.entry.key for cost, _ in rows}),
-        sum(seconds for _, (_, seconds, _) in rows),
-        sum(microusd for _, (_, _, microusd) in rows),
-        sum(microusd for cost, (_, _, microusd) in rows if cost.running),
+        sum(part.gpu_seconds for _, part in rows),
+        sum(part.microusd for _, part in rows),
+        sum(part.microusd for cost, part in rows if cost.running),
+        sum(part.saved_microusd for _, part in rows),
     )
 
 
-def _parts(entry: SpendEntry, window: Window) -> Iterator[tuple[str, int, int]]:
-    """(month, GPU-seconds, micro-dollars) within the window. All parts of a life add up to its cost, exactly."""
+def _parts(entry: SpendEntry, window: Window) -> Iterator[CostPart]:
+    """Within the window. All parts of a life add up to its cost, exactly."""
     begin = max(entry.began, window.begin) if window.begin is not None else entry.began
     end = min(entry.ended, window.end) if window.end is not None else entry.ended
     if entry.began == entry.ended and begin == end:  # no time passed, but a cost was charged
-        yield month_of(begin), 0, entry.microusd
+        yield CostPart(month_of(begin), 0, entry.microusd, entry.saved_microusd)
     if begin >= end:
         return
     for _ in range(MOST_MONTHS):
         upto = min(_next_month(begin), end)
         seconds = int((upto - begin).total_seconds()) * max(entry.gpus, 1)
-        yield month_of(begin), seconds, _spent_at(entry, upto) - _spent_at(entry, begin)
+        spent, saved = (
+            _until(amount, entry, upto) - _until(amount, entry, begin)
+            for amount in (entry.microusd, entry.saved_microusd)
+        )
+        yield CostPart(month_of(begin), seconds, spent, saved)
         if upto >= end:
             return
         begin = upto
 
 
-def _spent_at(entry: SpendEntry, moment: datetime) -> int:
+def _until(amount: int, entry: SpendEntry, moment: datetime) -> int:
+    """Of an amount for its whole life, the part until then."""
     if moment >= entry.ended:
-        return entry.microusd
+        return amount
     passed, length = (moment - entry.began) // INSTANT, (entry.ended - entry.began) // INSTANT
-    return entry.microusd * passed // length  # integers: a timedelta times so many micro-dollars overflows
+    return amount * passed // length  # integers: a timedelta times so many micro-dollars overflows
 
 
 def month_window(month: str) -> Window:

@@ -18,6 +18,7 @@ from tgp.core.market.query import query_for_class
 from tgp.core.market.ranking import Ranking, rank
 from tgp.core.market.ranking_messages import machine
 from tgp.core.market.sources import sources_of
+from tgp.core.model.attempts import TAKES_OVER
 from tgp.core.model.cooldowns import Cooldowns
 from tgp.core.model.gpus import family_members, resource_name
 from tgp.core.model.kube_object import KubeObject
@@ -33,7 +34,6 @@ from tgp.core.requests.chosen_offer import offer_of, untrusted
 from tgp.core.requests.device_plugin import plugin_for
 from tgp.core.requests.node_metadata import future_node, pool_key
 
-TAKES_OVER = "tgp.io/takes-over"  # annotation of a pool's request for a machine you own that was found on
 ALLOW_UNTRUSTED = "tgp.io/allow-untrusted"  # a label of namespaces whose pods may run on marketplace hosts
 CANDIDATES = 40  # checked one by one; if all are unsuitable, more would be, too
 USUAL_LIFE = timedelta(hours=24)

@@ -16,6 +16,7 @@ from tgp.interfaces.cli.output import Cell, TableColumn, document, table, usd, w
 from tgp.interfaces.terminal.snapshot import plain
 
 LONGEST_GROUP = 60
+SAVED = "SAVED is what replaced machines would have cost, minus the cost of the cheaper machines that replaced them."
 ESTIMATE = "RUNNING is the estimated cost so far of machines that still run; SPENT includes it."
 
 
@@ -33,6 +34,7 @@ def render(bill: CostBill, width: int) -> Group:
     if not bill.lines:
         return Group(*_nothing(bill, width))
     rows = (*bill.lines, bill.total)
+    saved = (TableColumn("SAVED $", tuple(_saved(row) for row in rows), right=True),) if _any_saved(bill) else ()
     lines = table(
         (
             TableColumn(bill.by.upper(), tuple((plain(row.group), _style(row)) for row in rows), longest=LONGEST_GROUP),
@@ -42,11 +44,14 @@ def render(bill: CostBill, width: int) -> Group:
             ),
             TableColumn("SPENT $", tuple(_money(row.microusd, row) for row in rows), right=True),
             TableColumn("RUNNING $", tuple(_running(row) for row in rows), right=True),
+            *saved,
         ),
         width,
     )
     if bill.total.running_microusd:
         lines += wrapped(ESTIMATE, width, style="dim")
+    if saved:
+        lines += wrapped(SAVED, width, style="dim")
     if bill.hourly_microusd:
         lines += wrapped(f"Running machines cost {dollars(bill.hourly_microusd)} an hour.", width)
     return Group(*lines, *_odd(bill, width))
@@ -81,10 +86,10 @@ def as_document(bill: CostBill) -> dict[str, Any]:
 def as_csv(bill: CostBill) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow((bill.by, "machines", "gpu_hours", "usd", "running_usd"))
+    writer.writerow((bill.by, "machines", "gpu_hours", "usd", "running_usd", "saved_usd"))
     for line in bill.lines:
         gpu_hours = f"{line.gpu_seconds / 3600:.4f}"
-        money = (decimal(line.microusd), decimal(line.running_microusd))
+        money = tuple(decimal(each) for each in (line.microusd, line.running_microusd, line.saved_microusd))
         writer.writerow((_cell(line.group), line.machines, gpu_hours, *money))
     return out.getvalue()
 
@@ -102,6 +107,7 @@ def _item(line: CostLine) -> dict[str, Any]:
         "gpuHours": round(line.gpu_seconds / 3600, 4),
         "usd": usd(line.microusd),
         "runningUsd": usd(line.running_microusd),
+        "savedUsd": usd(line.saved_microusd),
     }
 
 
@@ -115,3 +121,11 @@ def _money(microusd: int, row: CostLine) -> Cell:
 
 def _running(row: CostLine) -> Cell:
     return _money(row.running_microusd, row) if row.running_microusd else ("", "")
+
+
+def _any_saved(bill: CostBill) -> bool:
+    return any(row.saved_microusd for row in bill.lines)
+
+
+def _saved(row: CostLine) -> Cell:
+    return _money(row.saved_microusd, row) if row.saved_microusd else ("", "")

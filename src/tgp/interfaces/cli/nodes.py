@@ -7,7 +7,7 @@ import click
 from rich.console import Group
 from rich.text import Text
 
-from tgp.api.values import rfc3339
+from tgp.api.values import go_duration, rfc3339
 from tgp.core.model.money import dollars
 from tgp.interfaces.cli.context import CliServices
 from tgp.interfaces.cli.interrupt import run
@@ -94,6 +94,9 @@ def _columns(report: NodesReport, width: int) -> list[TableColumn]:
         "age": TableColumn(
             "AGE", tuple((age(report.now - each), "") if each is not None else NOTHING for each in made), right=True
         ),
+        "boot": TableColumn(
+            "BOOT", tuple((go_duration(row.boot), "") if row.boot is not None else NOTHING for row in rows), right=True
+        ),
         "address": TableColumn(
             "ADDRESS",
             tuple((address_of(row.node) or "-", "") if row.node is not None else NOTHING for row in rows),
@@ -102,7 +105,7 @@ def _columns(report: NodesReport, width: int) -> list[TableColumn]:
             "REQUEST", tuple((str(row.request), "") if row.request is not None else NOTHING for row in rows), longest=40
         ),
     }
-    for name in ("request", "address", "age", "gpu", "kind"):
+    for name in ("request", "address", "boot", "age", "gpu", "kind"):
         if fits(list(every.values()), width):
             break
         del every[name]
@@ -142,6 +145,7 @@ def _item(row: MachineNode) -> dict[str, Any]:
         "gpus": row.gpus,
         "gpusUsed": row.used,
         "usdPerHour": usd(row.hourly_microusd) if row.hourly_microusd is not None else None,
+        "bootSeconds": int(row.boot.total_seconds()) if row.boot is not None else None,
         "createdAt": rfc3339(made) if made is not None else None,
         "address": (address_of(row.node) or None) if row.node is not None else None,
         "request": {"namespace": row.request.namespace, "name": row.request.name} if row.request is not None else None,
