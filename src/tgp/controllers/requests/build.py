@@ -178,5 +178,6 @@ def _reconciler(
         instance_cache=cache,
         accounts=accounts,
         ledger=instances.ledger,
+        memos=instances.memos,
         clock=deps.clock,
     )
