@@ -62,6 +62,7 @@ def build(
             writes=(stores.requests,),
             workers=max(deps.settings.workers, FEWEST_WORKERS),
             start_over=reconciler.start_over,
+            first=wakes.goes_first,
         )
     ]
 
