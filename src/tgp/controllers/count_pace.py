@@ -1,6 +1,6 @@
 """How often a status that counts requests is written: the requests of a burst change a thousand times a minute."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Sized
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -16,13 +16,13 @@ class CountPace:
         self._clock = clock
         self._counted: dict[ObjectKey, tuple[int, float, bool]] = {}  # generation, Clock.boottime, many requests
 
-    def wait(self, record: KubeObject[Any], requests: Iterable[object]) -> datetime | None:
+    def wait(self, record: KubeObject[Any], requests: Callable[[], Sized]) -> datetime | None:
         """When it may be counted again; None: now, and it is taken as counted. A changed spec does not wait."""
         now = self._clock.boottime()
         generation, at, many = self._counted.get(record.key, (-1, 0.0, False))
         if many and generation == record.generation and not record.deleting and now - at < COUNTED_EVERY:
             return self._clock.now() + timedelta(seconds=COUNTED_EVERY - (now - at))
-        self._counted[record.key] = (record.generation, now, sum(1 for _ in requests) > FEW_REQUESTS)
+        self._counted[record.key] = (record.generation, now, len(requests()) > FEW_REQUESTS)
         return None
 
     def forget(self, key: ObjectKey) -> None:

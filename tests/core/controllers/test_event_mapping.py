@@ -109,3 +109,11 @@ def test_a_pool_wakes_its_requests_when_it_comes_or_goes_and_those_that_wait_whe
     assert list(mapping.of_pool(a_pool(), a_pool(generation=9))) == []
     labelled = NodeTemplate(metadata=TemplateMetadata(labels={"team": "a"}))
     assert sorted(mapping.of_pool(a_pool(), a_pool(template=labelled))) == sorted([WAITS, ELSEWHERE, RUNS])
+
+
+def test_what_may_order_or_terminate_goes_first_in_a_long_line():
+    """A machine on its way, or one that runs, can wait a moment: neither costs more for it."""
+    mapping = a_mapping()
+    gone = ObjectKey("default", "gone")
+
+    assert [mapping.goes_first(key) for key in (USER, WAITS, gone, RUNS)] == [True, True, True, False]

@@ -5,6 +5,7 @@ import pytest
 
 from tests.core.pools.builders import POOL_UID, a_pod, a_pool, a_request, an_offer, an_order
 from tgp.api.request import GPURequest
+from tgp.core.model.attempts import copied, marked
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.pools.orders import (
     AnchoredOrder,
@@ -102,8 +103,10 @@ def test_a_request_is_written_as_the_plan_ordered_it():
         "tgp.io/for": "uid-a",
         "tgp.io/pods": f'{{"{family(a_pod("a"))}":["uid-a"]}}',
         "tgp.io/plan": "plan-7",
+        "tgp.io/uid": f"{POOL_UID}/{KEY.name}",
         "velero.io/exclude-from-backup": "true",
     }
+    assert manifest["metadata"]["finalizers"] == ["tgp.io/machine"]
     (owner,) = manifest["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["uid"], owner["controller"], owner["blockOwnerDeletion"]) == (
         "GPUNodePool",
@@ -153,6 +156,19 @@ def test_what_is_created_stands_in_for_what_the_view_will_show():
     assert (record.key, pool_uid(record)) == (KEY, POOL_UID)
     assert isinstance(record.value, GPURequest)
     assert record.value.spec.max_hourly_price == "0.42"
+
+
+def test_what_a_pool_creates_is_marked_as_itself_and_a_copy_of_it_under_another_name_or_owner_is_not():
+    """The mark is written with the request, before there is a uid."""
+    pool = a_pool()
+    record = record_of(manifest_of(KEY, AnchoredOrder(an_order(a_pod("a")), "uid-a"), pool, "rented", "p"), pool)
+
+    assert (marked(record), copied(record)) == (True, False)
+    for copy in (
+        msgspec.structs.replace(record, key=ObjectKey("default", "train-copy")),
+        msgspec.structs.replace(record, owners=()),
+    ):
+        assert (marked(copy), copied(copy)) == (False, True)
 
 
 def test_a_name_that_exists_is_a_success_only_if_it_is_the_same_living_request():

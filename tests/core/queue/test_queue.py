@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.contracts.reflector.served import Even, in_virtual_time
-from tgp.adapters.kube.queue import MIN_GAP, Queue
+from tgp.adapters.kube.queue import LONG_LINE, MIN_GAP, TURNS, Queue
 from tgp.adapters.kube.token_bucket import TokenRate
 from tgp.core.model.backoff import Backoff
 from tgp.core.model.object_key import ObjectKey
@@ -40,6 +40,59 @@ def test_a_key_added_during_its_turn_gets_one_more_after_it_and_never_two_at_onc
         queue.done(A)
         assert queue.take() == A
         queue.done(A)
+        assert queue.take() is None
+
+    in_virtual_time(scenario())
+
+
+def test_in_a_long_line_some_go_first_and_every_fourth_turn_is_that_of_the_oldest():
+    ordinary = [ObjectKey("n", f"{number:03}") for number in range(2 * LONG_LINE)]
+    urgent = [ObjectKey("first", f"{number}") for number in range(2 * TURNS)]
+
+    async def scenario():
+        queue = Queue(Even(), first=lambda key: key.namespace == "first")
+        for key in (*ordinary, *urgent):
+            queue.add(key)
+        taken = [queue.take() for _ in range(len(queue))]
+
+        assert queue.take() is None
+        assert sorted(taken) == sorted((*ordinary, *urgent))
+        assert [each for each in taken if each in ordinary] == ordinary
+        assert [each for each in taken if each in urgent] == urgent
+        turns = taken[: TURNS * 2]
+        assert [each.namespace for each in turns] == ["first", "first", "first", "n"] * 2
+
+    in_virtual_time(scenario())
+
+
+def test_a_short_line_is_first_come_first_served():
+    async def scenario():
+        queue = Queue(Even(), first=lambda key: key == C)
+        for key in (A, B, C):
+            queue.add(key)
+
+        assert [queue.take(), queue.take(), queue.take()] == [A, B, C]
+
+    in_virtual_time(scenario())
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.integers(0, 200), max_size=600))
+def test_whoever_goes_first_each_key_is_taken_once_for_each_time_it_waited(numbers):
+    async def scenario():
+        queue = Queue(Even(), first=lambda key: key.name.endswith("7"))
+        waiting = set()
+        for number in numbers:
+            key = ObjectKey("n", str(number))
+            queue.add(key)
+            waiting.add(key)
+            if number % 3 == 0:
+                taken = queue.take()
+                assert taken in waiting
+                waiting.discard(taken)
+                queue.done(taken)
+        assert len(queue) == len(waiting)
+        assert {queue.take() for _ in range(len(queue))} == waiting
         assert queue.take() is None
 
     in_virtual_time(scenario())

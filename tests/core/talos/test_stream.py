@@ -7,7 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.core.talos.hostile import enormous, hostile_text
-from tgp.core.joining.talos.stream import UnreadableStream, read_stream, resolve, spell, write_stream
+from tgp.core.joining.talos.stream import (
+    UnreadableStream,
+    filled_in,
+    read_stream,
+    resolve,
+    spell,
+    write_outline,
+    write_stream,
+)
 from tgp.core.joining.talos.stream_reader import MAX_DEPTH
 
 WORDS = (
@@ -200,6 +208,17 @@ def test_what_is_written_is_read_as_the_same(tree):
     assert one(written) == {"a": tree}
     assert write_stream([one(written)]) == written
     assert written.isascii()
+
+
+@settings(deadline=None, max_examples=150)
+@given(trees)
+def test_an_outline_reads_as_the_text_does_but_for_its_strings(tree):
+    """Line by line: what was read from the outline once serves every text that has it."""
+    (whole,), (outline,) = read_stream(write_stream([tree])), read_stream(write_outline([tree]))
+
+    assert write_outline([outline.data]) == write_outline([tree])
+    assert write_stream([filled_in(outline.data, tree)]) == write_stream([whole.data])
+    assert outline.lines == whole.lines
 
 
 @pytest.mark.parametrize("piece", ["\n", '"', "\u2028", "x: y\n", "{{.A}}", " ", "🙂"])

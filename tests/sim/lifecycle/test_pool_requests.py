@@ -5,6 +5,7 @@ from typing import Any
 
 from tests.sim.an_operator import ALONE, a_class, a_pool, operator_main
 from tests.sim.lifecycle.a_world import SimEnv, sim_env
+from tests.sim.with_pools import asks, requests
 from tgp.api.resource import EVENT, GPU_NODE_POOL, GPU_REQUEST
 from tgp.sim.router import Exchange, Tap
 from tgp.sim.world import KUBERNETES
@@ -119,3 +120,45 @@ def test_an_order_takes_few_calls_to_the_api_server():
         assert counted.calls["GET gpurequests"] == orders
         assert counted.calls["PATCH gpurequests"] == orders
         assert counted.calls["GET gpunodeclasses"] + counted.calls["GET namespaces"] <= READS_IN_COMMON
+
+
+def test_a_pool_writes_its_request_with_the_finalizer_and_the_mark_in_one_call():
+    orders = 10
+    alone = [{"key": "tgp.io/gpu-count", "operator": "In", "values": ["1"]}]
+    with sim_env("pool-one-create") as env:
+        for stand in env.simulator.fleet.stands.values():
+            stand.stock = orders
+        a_class(env.world, "rented")
+        a_pool(env.world, POOL, "rented", template={"spec": {"requirements": alone}})
+        env.world.process("operator", operator_main(ALONE))
+        env.world.run(minutes=2)
+        counted = CallsUntilOrdered(env, orders)
+        for number in range(orders):
+            asks(env, f"train-{number}")
+        env.until(lambda: len(env.living()) == orders, minutes=5)
+
+        assert counted.left == 0
+        assert counted.calls["PATCH gpurequests"] == 0
+        assert counted.calls.total() <= orders * CALLS_PER_ORDER, counted.calls
+
+
+def test_a_new_process_lists_every_provider_before_it_buys_for_a_request_that_another_created():
+    """It cannot know that nothing was ordered: the status may have been erased. Then it buys, and once."""
+    with sim_env("pool-created-and-died") as env:
+        a_class(env.world, "rented")
+        a_pool(env.world, POOL, "rented")
+        env.world.process("operator", operator_main(ALONE))
+        env.world.run(minutes=2)
+        asks(env)
+        while not requests(env):
+            env.world.run(seconds=0.002)
+        env.world.processes["operator"].crash(restart_after=5)
+        (created,) = requests(env)
+        assert "status" not in created, "it died before it reserved anything"
+        env.world.run(seconds=20)
+        name = created["metadata"]["name"]
+        assert env.condition("Launched", name)[1] == "LaunchOutcomePending"
+        assert env.living() == []
+
+        env.until(lambda: env.phase(name) == "Ready", minutes=30)
+        assert len(env.simulator.fleet.machines) == 1

@@ -44,6 +44,7 @@ class Controller:
     reconcile_timeout: timedelta = RECONCILE_TIMEOUT
     read_only: bool = False  # its reconciles change nothing, so a process that stops need not wait for them
     start_over: Callable[[], None] | None = None  # called when the API server's history went back
+    first: Callable[[ObjectKey], bool] | None = None  # which keys go first in a long line; None: first come
 
     def stores(self) -> list[Store[Any]]:
         """All stores it reads, each once."""

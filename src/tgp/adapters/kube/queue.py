@@ -6,7 +6,8 @@
 * A failed key comes back after a wait that doubles up to a bound. A change to it brings that forward, though not below
   the first wait, so a key whose failing reconcile changes itself cannot spin.
 * Retries as a whole pass a rate limit, so a thousand failing keys do not become a thousand requests a second.
-* First come, first served: a failing key queues behind the others like any key.
+* First come, first served: a failing key queues behind the others like any key. In a long line some may go first; then
+  every fourth turn is still that of the key that came first.
 
 Time is the running loop's.
 """
@@ -14,6 +15,7 @@ Time is the running loop's.
 import asyncio
 import heapq
 from collections import deque
+from collections.abc import Callable
 
 from tgp.adapters.kube.token_bucket import TokenBucket, TokenRate
 from tgp.core.model.backoff import Backoff
@@ -23,15 +25,27 @@ from tgp.ports.entropy import Entropy
 RETRY = Backoff(first=1.0, cap=300.0)
 RETRIES = TokenRate(per_second=10.0, burst=100)  # client-go's default for a controller's retries
 MIN_GAP = 0.5  # seconds between the failure of a key and its next reconcile, whatever changes
+LONG_LINE = 64  # keys: in a longer line some go first
+TURNS = 4  # one of so many is that of the key that came first
 STALE_TIMERS = 64  # superseded timers in the heap before it is rebuilt, besides as many as are live
 
 
 class Queue:
-    def __init__(self, entropy: Entropy, *, retry: Backoff = RETRY, rate: TokenRate = RETRIES) -> None:
+    def __init__(
+        self,
+        entropy: Entropy,
+        *,
+        retry: Backoff = RETRY,
+        rate: TokenRate = RETRIES,
+        first: Callable[[ObjectKey], bool] | None = None,  # whether a key goes first in a long line; None: none does
+    ) -> None:
         self._entropy = entropy
+        self._first = first
         self._retry = retry
         self._bucket = TokenBucket(rate)
-        self._line: deque[ObjectKey] = deque()
+        self._line: deque[ObjectKey] = deque()  # all that are queued, and some that were taken from the front
+        self._front: deque[ObjectKey] = deque()  # those that go first, since the line is long
+        self._turn = 0
         self._waiting: set[ObjectKey] = set()  # queued; looked up, never iterated
         self._at_work: dict[ObjectKey, bool] = {}  # True: it was added meanwhile
         self._due: dict[ObjectKey, float] = {}  # loop time
@@ -45,7 +59,7 @@ class Queue:
 
     def __len__(self) -> int:
         """Queued keys, without those in progress or waiting for a time."""
-        return len(self._line)
+        return len(self._waiting)
 
     @property
     def timed(self) -> int:
@@ -73,6 +87,8 @@ class Queue:
             return
         self._waiting.add(key)
         self._line.append(key)
+        if self._first is not None and len(self._waiting) > LONG_LINE and self._first(key):
+            self._front.append(key)
         if self._idle:
             self._wake()
 
@@ -92,9 +108,9 @@ class Queue:
 
     def take(self) -> ObjectKey | None:
         """The next key, then in progress until `done` or `failed`; None: the queue is empty or stopped."""
-        if not self._line or self._stopped:
+        if not self._waiting or self._stopped:
             return None
-        key = self._line.popleft()
+        key = self._next_in_line()
         self._waiting.discard(key)
         self._at_work[key] = False
         if self._due:
@@ -148,6 +164,18 @@ class Queue:
             self._alarm = None
         while self._idle:
             self._wake()
+
+    def _next_in_line(self) -> ObjectKey:
+        self._turn = (self._turn + 1) % TURNS
+        if len(self._waiting) <= LONG_LINE:
+            self._front.clear()
+        elif self._turn:
+            while self._front:
+                if (key := self._front.popleft()) in self._waiting:
+                    return key
+        while (key := self._line.popleft()) not in self._waiting:
+            pass
+        return key
 
     # -- internals-------------------------------------------------------------------------------------------------
 

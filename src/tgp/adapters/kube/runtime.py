@@ -60,7 +60,7 @@ class ControllerLoop:
 
     def __init__(self, controller: Controller, deps: RuntimeDeps) -> None:
         self.controller = controller
-        self.queue = Queue(deps.entropy)
+        self.queue = Queue(deps.entropy, first=controller.first)
         self._deps = deps
         self._reconciles = 0
         self._in_progress: dict[ObjectKey, _InProgress] = {}

@@ -85,8 +85,7 @@ class NodeClassReconciler:
             return None
         if record.value is None:
             return None  # unreadable: written by a newer version, perhaps. Skipped; the store has reported it already.
-        requests = self._requests.by_index(BY_NODE_CLASS, key.name) if self._requests is not None else ()
-        if (later := self._pace.wait(record, requests)) is not None:
+        if (later := self._pace.wait(record, lambda: self._requests_of(key.name))) is not None:
             return later
         if record.deleting:
             status = deleting_status(record.status, self._machines(record), self._clock.now())
@@ -131,11 +130,14 @@ class NodeClassReconciler:
         if self._requests is None:
             return ClassMachines()
         name = record.key.name
-        counts = (self._count(each) for each in self._requests.by_index(BY_NODE_CLASS, name))
+        counts = (self._count(each) for each in self._requests_of(name))
         present = ClassMachines(tuple(sorted(each for each in counts if each is not None)))
         if name not in self._earlier:
             self._earlier[name] = earlier(present, record.status)
         return ClassMachines(present.machine_counts, self._earlier[name])
+
+    def _requests_of(self, name: str) -> list[KubeObject[GPURequest]]:
+        return list(self._requests.by_index(BY_NODE_CLASS, name)) if self._requests is not None else []
 
     def _count(self, record: KubeObject[GPURequest]) -> MachineCount | None:
         """Cached: records are frozen, and every reconcile of a class counts all its requests."""

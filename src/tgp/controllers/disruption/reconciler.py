@@ -73,7 +73,7 @@ from tgp.ports.reconciler import SOON
 
 REFRESHED_WITHIN = 20.0  # seconds; a slower API server is asked in a later reconcile
 LEAST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds between two looks at a pool
-PAUSE_BY_LOOK = 10.0  # times the time that the last look took, within these: other work needs the event loop, too
+PAUSE_BY_LOOK = 20.0  # times the time that the last look took, within these: other work needs the event loop, too
 # Nearly every cluster has pods, those of its own components at least: a view without any may show nothing.
 BLIND_FOR = timedelta(minutes=1)  # until it is looked at again
 BELIEVED_AFTER = timedelta(hours=1)  # without any pod: machines that no pod uses are not paid for ever

@@ -16,6 +16,7 @@ from tgp.controllers.instances.leftover_nodes import LeftoverNodes
 from tgp.controllers.instances.poller import InstancePoller
 from tgp.controllers.market.credentials import secrets_of
 from tgp.controllers.requests.ledger import Group, Ledger, VanishedRequests
+from tgp.controllers.requests.memo import RequestMemos
 from tgp.core.classes.default_class import IMPLICIT
 from tgp.core.inventory.limits import Reservation
 from tgp.core.market.sources import sources_of
@@ -77,6 +78,7 @@ class Instances:
         stores.requests.subscribe(self._vanished.notice)
         self.ledger = Ledger(self._without_a_request, now=deps.clock.now)
         stores.requests.subscribe(self.ledger.notice)
+        self.memos = RequestMemos(deps.clock.boottime)
         self.class_in_use = ClassInUse(stores.classes, stores.requests, deps.cluster, deps.clock)
         self.secret_in_use = SecretInUse(
             stores.requests, self.accounts, deps.cluster, deps.clock, namespace=deps.settings.namespace

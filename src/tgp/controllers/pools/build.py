@@ -42,6 +42,7 @@ class Pools:
             shapes=self.shapes,
             unusable=unusable_table(deps.cluster, deps.settings.namespace, deps.journal),
             spend_log=SpendLog(deps.cluster, deps.settings.namespace),
+            memos=instances.memos,
             cluster=deps.cluster,
             compute=deps.compute,
             journal=deps.journal,

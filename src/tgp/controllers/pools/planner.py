@@ -28,6 +28,7 @@ from tgp.controllers.pools.nominator import Nominator
 from tgp.controllers.pools.observe import PlanObservation, WorldObserver
 from tgp.controllers.pools.unusable import JustReady, UnusableMachines, UnusableTable
 from tgp.controllers.requests.indexes import BY_POOL_UID, PODS_BY_NODE
+from tgp.controllers.requests.memo import RequestMemos
 from tgp.controllers.requests.purchase_gatherer import Views
 from tgp.core.disruption.drift import STAMP, stamp_of
 from tgp.core.market.ranking_messages import machine
@@ -121,6 +122,7 @@ class PoolPlanner:
         shapes: ShapeTable,
         unusable: UnusableTable,
         spend_log: SpendLog,
+        memos: RequestMemos,
         cluster: Cluster,
         compute: Compute,
         journal: Journal,
@@ -137,6 +139,7 @@ class PoolPlanner:
         self._machines = UnusableMachines(views, memory.runaways)
         self._gangs = TornGangs(views, memory)
         self._spend_log = spend_log
+        self._memos = memos
         self._cluster = cluster
         self._compute = compute
         self._journal = journal
@@ -378,7 +381,7 @@ class PoolPlanner:
             manifest = manifest_of(key, wanted, pool, class_name, f"{now:%Y%m%dT%H%M%SZ}")
             self._expect(key, wanted, record_of(manifest, pool))
             try:
-                await self._cluster.create(GPU_REQUEST, manifest)
+                await self._create(key, manifest)
             except AlreadyExists:
                 if await self._is_there(key, pool, wanted.anchor):
                     return True
@@ -395,6 +398,15 @@ class PoolPlanner:
                 raise
             return True
         return False
+
+    async def _create(self, key: ObjectKey, manifest: Mapping[str, object]) -> None:
+        """Without an answer it is not known to be new: then every provider is listed before anything is bought."""
+        uid = ""
+        self._memos.creating(key)
+        try:
+            uid = (await self._cluster.create(GPU_REQUEST, manifest)).uid
+        finally:
+            self._memos.created(key, uid)
 
     def _expect(self, key: ObjectKey, wanted: AnchoredOrder, record: KubeObject[GPURequest]) -> None:
         memory = self._memory

@@ -67,10 +67,9 @@ class NodePoolReconciler:
             return None
         if record.value is None:
             return None  # unreadable: written by a newer version, perhaps. Skipped; the store has reported it already.
-        requests = self._requests(record)
-        if (later := self._pace.wait(record, requests)) is not None:
+        if (later := self._pace.wait(record, lambda: self._requests(record))) is not None:
             return later
-        return await self._status(record, record.value, requests)
+        return await self._status(record, record.value, self._requests(record))
 
     async def _status(
         self, record: KubeObject[GPUNodePool], pool: GPUNodePool, requests: list[KubeObject[GPURequest]]

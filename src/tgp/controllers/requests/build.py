@@ -62,6 +62,7 @@ def build(
             writes=(stores.requests,),
             workers=max(deps.settings.workers, FEWEST_WORKERS),
             start_over=reconciler.start_over,
+            first=wakes.goes_first,
         )
     ]
 
@@ -178,5 +179,6 @@ def _reconciler(
         instance_cache=cache,
         accounts=accounts,
         ledger=instances.ledger,
+        memos=instances.memos,
         clock=deps.clock,
     )

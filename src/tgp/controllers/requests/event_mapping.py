@@ -26,7 +26,7 @@ from tgp.controllers.requests.indexes import (
 )
 from tgp.core.inventory.limits import reservation_of
 from tgp.core.market.sources import sources_of
-from tgp.core.model.attempts import attempts_of, open_attempt
+from tgp.core.model.attempts import LAUNCHED, attempts_of, open_attempt
 from tgp.core.model.hold import hold_of
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
@@ -140,6 +140,14 @@ class RequestEventMapping:
         """A terminated machine frees a part of its class's limits, and so does one billed below the reserved price."""
         had, has = (record is not None and bool(by_account(record)) for record in (old, new))
         return self._waiting() if (had and not has) or _held(old) > _held(new) else ()
+
+    def goes_first(self, key: ObjectKey) -> bool:
+        """In a burst orders and terminations come before machines that are on their way, or run."""
+        record = self._requests.get(key)
+        attempt = open_attempt(attempts_of(record)) if record is not None else None
+        if record is None or record.value is None or attempt is None or attempt.outcome != LAUNCHED:
+            return True
+        return record.deleting or record.value.status.phase == "Terminating"
 
     def _waiting(self) -> list[ObjectKey]:
         return [record.key for record in self._requests.by_index(WAITING, YES)]

@@ -6,6 +6,8 @@ from datetime import datetime
 
 from tgp.api.request import Attempt
 from tgp.core.model.attempts import attempts_of
+from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.token import plain_uid
 from tgp.core.requests.observation import RequestObservation
 from tgp.core.requests.unwritten_ids import recalled
 
@@ -15,9 +17,9 @@ MOST = 20_000  # requests remembered; the least recently used is forgotten first
 @dataclass(slots=True)
 class RequestMemo:
     since: float  # Clock.boottime: when this process first looked at the request
-    blank: bool = False  # we added the finalizer, and nothing was ever ordered
+    blank: bool = False  # we wrote the finalizer, and nothing was ever ordered
     erased: bool = False  # its status was empty at the last reconcile, although something may have been bought
-    wiped: bool = False  # its status was found empty, and this process did not add the finalizer
+    wiped: bool = False  # its status was found empty, and this process did not write the finalizer
     reserved: Attempt | None = None  # the attempt that this process wrote last, as it wrote it
     machine_ids: set[str] = field(default_factory=set)  # that the provider named in answers to our orders
     sent: set[str] = field(default_factory=set)  # tokens whose order was sent, or may have been
@@ -53,6 +55,21 @@ class RequestMemos:
     def __init__(self, boottime: Callable[[], float]) -> None:
         self._boottime = boottime
         self._by_uid: dict[str, RequestMemo] = {}
+        self._being_created: set[ObjectKey] = set()
+
+    def creating(self, key: ObjectKey) -> None:
+        """A pool creates it now, with our finalizer; `created` follows, whatever happens."""
+        self._being_created.add(key)
+
+    def created(self, key: ObjectKey, uid: str) -> None:
+        """`uid` of the new object; empty: nothing was created, or that is not known."""
+        self._being_created.discard(key)
+        if uid:
+            self.of(plain_uid(uid)).blank = True
+
+    def is_being_created(self, key: ObjectKey) -> bool:
+        """Its watch may be faster than the answer that tells that it is new."""
+        return key in self._being_created
 
     def of(self, uid: str) -> RequestMemo:
         found = self._by_uid.pop(uid, None) or RequestMemo(self._boottime())

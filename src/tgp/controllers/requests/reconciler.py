@@ -76,6 +76,7 @@ class RequestReconciler:
         instance_cache: InstanceCache,
         accounts: AccountTable,
         ledger: Ledger,
+        memos: RequestMemos,
         clock: Clock,
     ) -> None:
         self._views = views
@@ -90,8 +91,8 @@ class RequestReconciler:
         self._instance_cache = instance_cache
         self._accounts = accounts
         self._ledger = ledger
+        self._memories = memos
         self._clock = clock
-        self._memories = RequestMemos(clock.boottime)
 
     def start_over(self) -> None:
         """The API server's history went back: machines bought since may be missing from the statuses.
@@ -105,6 +106,8 @@ class RequestReconciler:
         record = self._views.requests.get(key)
         if record is None:
             return None
+        if self._memories.is_being_created(key):
+            return self._clock.now() + SOON
         if record.value is None:  # of a newer version, say. It owns its machine, and expires like any other
             record, expires = stand_in_for(record), None
             if not record.deleting and (expires := ends_at(record)) is None:

@@ -13,7 +13,9 @@ from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.token import plain_uid, read_token
 
 FINALIZER = "tgp.io/machine"
-UID_ANNOTATION = "tgp.io/uid"  # written with the finalizer: a copy restored under another uid does not match it
+# Written with the finalizer: the uid, which a copy restored under another one does not match. A pool writes both with
+# the request, before there is a uid: its own uid and the name, which one object at a time can have.
+UID_ANNOTATION = "tgp.io/uid"
 TAKES_OVER = "tgp.io/takes-over"  # annotation of a pool's request for a machine you own that was found on
 IMAGE_PREPARING = "ImagePreparing"  # how the message of an attempt begins that waits for the provider's image
 LAUNCHED = "Launched"  # the outcome of an attempt while the machine is ours
@@ -81,8 +83,20 @@ def copied(record: KubeObject[GPURequest]) -> bool:
     bought_for = {token.uid for token in tokens if token is not None}
     if bought_for:
         return bought_for != {own}
+    return UID_ANNOTATION in record.annotations and not marked(record)
+
+
+def marked(record: KubeObject[GPURequest]) -> bool:
+    """Whether the annotation is there and its own."""
     noted = record.annotations.get(UID_ANNOTATION)
-    return noted is not None and noted != record.uid_text
+    return noted == record.uid_text or noted in {
+        pool_mark(owner.uid, record.key.name) for owner in record.owners if owner.controller
+    }
+
+
+def pool_mark(pool_uid: str, name: str) -> str:
+    """What a pool writes instead of the uid of a request that it creates."""
+    return f"{pool_uid}/{name}"
 
 
 def _salvaged(written: Any) -> Iterator[Attempt]:

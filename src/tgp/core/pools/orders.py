@@ -16,6 +16,7 @@ from tgp.api.pattern import matches
 from tgp.api.request import GPURequest
 from tgp.api.resource import GPU_NODE_POOL, GPU_REQUEST
 from tgp.api.values import microusd, usd
+from tgp.core.model.attempts import FINALIZER, UID_ANNOTATION, pool_mark
 from tgp.core.model.costs import POOL_KIND
 from tgp.core.model.gpus import known
 from tgp.core.model.kube_object import KubeObject
@@ -141,8 +142,10 @@ def manifest_of(
         "metadata": {
             "name": key.name,
             "namespace": key.namespace,
+            "finalizers": [FINALIZER],
             "annotations": {
                 **anchored_order.marks,
+                UID_ANNOTATION: pool_mark(pool.uid_text, key.name),
                 FOR: anchored_order.anchor,
                 PODS: _pods_text(order.pods),
                 PLAN: plan,
@@ -194,6 +197,7 @@ def record_of(manifest: Mapping[str, Any], pool: KubeObject[GPUNodePool]) -> Kub
     return KubeObject(
         key=ObjectKey(meta["namespace"], meta["name"]),
         annotations=meta["annotations"],
+        finalizers=tuple(meta["finalizers"]),
         owners=(OwnerRef(POOL_KIND, pool.key.name, pool.uid_text, GPU_NODE_POOL.api_version, controller=True),),
         value=msgspec.convert({**manifest, "metadata": {}}, GPURequest),
     )

@@ -12,7 +12,7 @@ from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import Attempt, GPURequest, GPURequestSpec, GPURequestStatus
 from tgp.core.classes.default_class import Chosen, Why
 from tgp.core.inventory.limits import NOTHING_USED, Usage
-from tgp.core.model.attempts import FINALIZER, UID_ANNOTATION, copied, exchanged, open_attempt
+from tgp.core.model.attempts import FINALIZER, copied, exchanged, marked, open_attempt
 from tgp.core.model.cloud_account import CloudAccount
 from tgp.core.model.hold import Hold
 from tgp.core.model.instance import Instance
@@ -110,7 +110,7 @@ class RequestObservation(msgspec.Struct, frozen=True):
 
     # What this process remembers.
     since: float = 0.0  # Clock.boottime: orders for it may be late, counted from then
-    blank: bool = False  # this process added the finalizer and never ordered for it: no machine can exist
+    blank: bool = False  # this process wrote the finalizer and never ordered for it: no machine can exist
     wiped: bool = False  # its status was found empty although it has our finalizer: what it had is not recorded
     progress: str | None = None  # of the start, as the provider last reported it; None: not read yet
     may_order: bool = False  # reserved by this process, in this term, and not sent
@@ -210,7 +210,7 @@ class RequestObservation(msgspec.Struct, frozen=True):
     @property
     def unmarked(self) -> bool:
         """The annotation that identifies a copy without a status was edited or removed."""
-        return self.record.annotations.get(UID_ANNOTATION) != self.record.uid_text
+        return not marked(self.record)
 
     @property
     def let_go(self) -> bool:

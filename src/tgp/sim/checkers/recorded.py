@@ -42,9 +42,11 @@ class RecordedRequest:
 
     @property
     def marked(self) -> bool:
-        """Does it carry its own uid, as the finalizer's companion?"""
-        noted = (self.obj["metadata"].get("annotations") or {}).get(UID_ANNOTATION, "")
-        return plain_uid(noted) == self.uid
+        """Does it carry its own uid, as the finalizer's companion? Or what its pool wrote before there was one?"""
+        meta = self.obj["metadata"]
+        noted = str((meta.get("annotations") or {}).get(UID_ANNOTATION, ""))
+        by_pools = {f"{owner['uid']}/{meta['name']}" for owner in meta.get("ownerReferences") or ()}
+        return plain_uid(noted) == self.uid or noted in by_pools
 
     @property
     def copied(self) -> bool:

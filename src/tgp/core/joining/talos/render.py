@@ -16,7 +16,7 @@ from tgp.core.joining.talos.generate import generate
 from tgp.core.joining.talos.overlay import overlay
 from tgp.core.joining.talos.placeholder_values import placeholder_join, placeholder_plan
 from tgp.core.joining.talos.plan import NodePlan
-from tgp.core.joining.talos.stream import Document, read_stream, spell, write_stream
+from tgp.core.joining.talos.stream import Document, filled_in, read_stream, spell, write_outline, write_stream
 from tgp.core.joining.talos.template import read_template, shape, texts
 from tgp.core.joining.talos.template_edit import TemplateEdit, prefix_of
 from tgp.core.joining.talos.variables import ESCAPE, LISTS, VARIABLES, Values, fill, used
@@ -26,7 +26,7 @@ from tgp.core.model.mesh import Backend, KubeSpanJoin, TailscaleJoin, TunnelJoin
 from tgp.core.model.talos import TalosVersion
 
 SHARED = ("MachineToken", "ClusterID", "ClusterSecret")  # of the whole cluster: not for untrusted hosts
-TEMPLATES_REMEMBERED = 16  # read once, not for each machine
+TEMPLATES_REMEMBERED = OUTLINES_REMEMBERED = 16  # read once, not for each machine
 _HALF = re.compile("[\ud800-\udfff]")  # of a surrogate pair: not valid in a string
 _TAILSCALE_KEY = re.compile(r"tskey-[a-z]+-[A-Za-z0-9]")
 _AUTH_KEY = re.compile(r"TS_(?:AUTHKEY|AUTH_KEY|CLIENT_SECRET)=(?!\{\{\.)\S")
@@ -261,11 +261,20 @@ def _inert(name: str, value: str | tuple[str, ...]) -> str | tuple[str, ...]:
 
 
 def _written(documents: list[dict[str, Any]]) -> tuple[str, tuple[Document, ...]]:
-    """The text, and what it reads as."""
+    """The text, and what it reads as. Its outline is parsed once for all machines: a parser takes milliseconds."""
+    read = _read_outline(write_outline(documents))
+    pairs = zip(read, documents, strict=True)
+    again = tuple(replace(each, data=filled_in(each.data, document)) for each, document in pairs)
     text = write_stream(documents)
-    again = read_stream(text)
     assert write_stream([document.data for document in again]) == text, "the written text reads back differently"
     return text, again
+
+
+@lru_cache(OUTLINES_REMEMBERED)
+def _read_outline(outline: str) -> tuple[Document, ...]:
+    read = read_stream(outline)
+    assert write_outline([document.data for document in read]) == outline, "the written text reads back differently"
+    return read
 
 
 def _placed(findings: Iterable[ConfigFinding], lines: dict[str, int] | None) -> Iterator[ConfigFinding]:

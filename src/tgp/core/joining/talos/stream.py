@@ -6,7 +6,7 @@ their spelling, and every string that some parser could read as something else i
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -28,6 +28,7 @@ _PLAIN = re.compile(r"[A-Za-z/](?:[A-Za-z0-9_./+@=,()-]|:(?=[A-Za-z0-9_./])| (?=
 _WORDS = frozenset(("true", "false", "yes", "no", "on", "off", "y", "n", "null", "nan", "inf", "infinity"))
 _PLAIN_MAX = 200  # longer ones are quoted, which is safer
 _KEY_MAX = 1000  # YAML looks for the colon of a key within 1024 characters, unless a ? announces it
+_PLAIN_STAND_IN, _QUOTED_STAND_IN = "a", '" "'  # each is its own stand-in
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _UNPRINTABLE = re.compile(r'["\\]|[^\x20-\x7e]')
 _LITERAL = re.compile(r"[\x21-\x7e][\x20-\x7e]*(?:\n[\x20-\x7e]*)*\n?\Z")
@@ -79,7 +80,25 @@ def read_stream(text: str) -> tuple[Document, ...]:
 
 def write_stream(documents: Iterable[Any]) -> str:
     """The same data gives the same text, byte for byte; keys stay in their order."""
-    return "---\n".join("".join(_block(document, 0)) for document in documents)
+    return "---\n".join("".join(_block(document, 0, _scalar)) for document in documents)
+
+
+def write_outline(documents: Iterable[Any]) -> str:
+    """The text with a stand-in for each value that is a string on one line: what machines of one template share.
+
+    Such a string is either plain, without anything that YAML gives a meaning to, or in double quotes with everything
+    else escaped. So of two texts with one outline one reads as the other does, line by line, but for these strings.
+    """
+    return "---\n".join("".join(_block(document, 0, _stand_in)) for document in documents)
+
+
+def filled_in(outline: Any, data: Any) -> Any:
+    """What was read from an outline, with the strings of the data that it is the outline of."""
+    if isinstance(data, dict):
+        return {key: filled_in(outline[key], item) for key, item in data.items()}
+    if isinstance(data, list):
+        return [filled_in(read, item) for read, item in zip(outline, data, strict=True)]
+    return data if isinstance(data, str) else outline
 
 
 def spell(path: Path) -> str:
@@ -147,32 +166,42 @@ def plain_data(data: Any) -> Any:
 # ---- writing
 
 
-def _block(value: Any, indent: int) -> Iterator[str]:
+_Spell: TypeAlias = Callable[[Any, int | None], str]
+
+
+def _block(value: Any, indent: int, spell_value: _Spell) -> Iterator[str]:
     margin = "  " * indent
     if isinstance(value, dict) and value:
         for key, item in value.items():
             spelled = _scalar(key)
             yield f"{margin}{spelled}:" if len(spelled) <= _KEY_MAX else f"{margin}? {spelled}\n{margin}:"
-            yield from _after(item, indent)
+            yield from _after(item, indent, spell_value)
     elif isinstance(value, list) and value:
         for item in value:
             yield f"{margin}-"
             if isinstance(item, dict) and item:
-                first, *rest = "".join(_block(item, indent + 1)).split("\n", 1)
+                first, *rest = "".join(_block(item, indent + 1, spell_value)).split("\n", 1)
                 yield f" {first[len(margin) + 2 :]}\n"
                 yield from rest
             else:
-                yield from _after(item, indent)
+                yield from _after(item, indent, spell_value)
     else:
-        yield f"{margin}{_scalar(value, indent)}\n"
+        yield f"{margin}{spell_value(value, indent)}\n"
 
 
-def _after(value: Any, indent: int) -> Iterator[str]:
+def _after(value: Any, indent: int, spell_value: _Spell) -> Iterator[str]:
     if isinstance(value, dict | list) and value:
         yield "\n"
-        yield from _block(value, indent + 1)
+        yield from _block(value, indent + 1, spell_value)
     else:
-        yield f" {_scalar(value, indent + 1)}\n"
+        yield f" {spell_value(value, indent + 1)}\n"
+
+
+def _stand_in(value: Any, indent: int | None) -> str:
+    spelled = _scalar(value, indent)
+    if not isinstance(value, str) or "\n" in spelled:
+        return spelled
+    return _QUOTED_STAND_IN if spelled[0] == '"' else _PLAIN_STAND_IN
 
 
 def _scalar(value: Any, indent: int | None = None) -> str:
