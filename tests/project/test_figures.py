@@ -105,6 +105,7 @@ FIGURES = (
     Figure(ACCESS, "reads the Secret every {}", of_seconds(certificate_keeper.LOOK_EVERY)),
     Figure(ACCESS, "Both answers are kept for {}", of_seconds(kept_answers.KEPT)),
     Figure(ACCESS, "does not arrive within {}", of_seconds(operator_command.REQUEST_WITHIN)),
+    Figure(ACCESS, "for the audience `tgp-operator` and {}, and", token.TOKEN_LIFE),
     Figure(THREATS, "a token of {} for the audience", token.TOKEN_LIFE),
     Figure(BUDGETS, "no pod has matched for {}", IDLE_AFTER),
     Figure(README, "The world starts {} ago", scaled.BEGAN_AGO),

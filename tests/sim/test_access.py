@@ -1,14 +1,18 @@
 """The HTTPS side of the whole operator: its certificate through trouble and time, and who may read what."""
 
 import base64
+import itertools
 import logging
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from cryptography import x509
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from tests.sim.an_operator import NAMESPACE_NAME, create, furnish, settle
+from tests.sim.an_operator import NAMESPACE_NAME, a_class, create, furnish, open_market, settle
 from tests.sim.test_leadership_status import Replica
 from tgp.adapters.http.issue import issue
 from tgp.adapters.kube.reviews import SUBJECT_REVIEW, TOKEN_REVIEW
@@ -26,17 +30,21 @@ from tgp.core.access.certificate import (
     service_names,
 )
 from tgp.core.access.token import AUDIENCE, TOKEN_HEADER
+from tgp.interfaces.offer_list import read_offer_list
 from tgp.interfaces.web.gate import PER_ADDRESS
+from tgp.interfaces.web.offers_page import PARAMETERS
 from tgp.ports.http import Call, Reply
 from tgp.sim.world import KUBERNETES, World
 
 HTTPS = Settings(https_listen="127.0.0.1:8443")
 BINDING = Resource("rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False)
 
+ROLE_BINDING = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding", namespaced=True)
 
-def begun(world: World, settings: Settings = HTTPS, name: str = "one") -> Replica:
+
+def begun(world: World, said: Settings = HTTPS) -> Replica:
     furnish(world)
-    replica = Replica(world, name, settings)
+    replica = Replica(world, "one", said)
     settle(world)
     return replica
 
@@ -292,3 +300,102 @@ def test_a_replica_that_does_not_lead_answers_too_and_a_silent_api_server_is_503
 
         second.http.bars, second.http._path = True, "reviews"
         assert ask(world, second, a_token(world, name="other")).status == 503
+
+
+# -- the HTTP API ----------------------------------------------------------------------------------------------------
+
+OFFERS = "/api/v1/offers"
+OFFERS_RULE = {"apiGroups": ["tgp.io"], "resources": ["offers"], "verbs": ["list"]}
+
+
+def with_offers(world: World) -> Replica:
+    furnish(world)
+    open_market(world, "simulated")
+    a_class(world, "rented", providers=[{"name": "simulated"}])
+    replica = Replica(world, "one", HTTPS)
+    settle(world)
+    return replica
+
+
+def asks(world: World, replica: Replica, token: str, query: Sequence[tuple[str, str]], peer: str = "10.0.0.1") -> Reply:
+    headers = ((TOKEN_HEADER, token),) if token else ()
+    call = Call("GET", OFFERS, query=tuple(query), headers=headers, peer=peer)
+    return world.until(replica.operator.https.gate.handle(call))
+
+
+def test_the_operators_own_book_is_read_with_its_ages():
+    with World("offers") as world:
+        replica = with_offers(world)
+        allow(world, "reads-offers", OFFERS_RULE)
+        token = a_token(world, audiences=(AUDIENCE,))
+        answer = read_offer_list(asks(world, replica, token, ()).json())
+        narrow = read_offer_list(asks(world, replica, token, [("gpu", "A100"), ("limit", "1")]).json())
+
+        known = len(replica.operator.stores.market.book)
+        assert len(answer.rows) + sum(answer.notes.rejected.values()) == known > 1
+        assert all(0 <= row.age_seconds < 300 for row in answer.rows)
+        assert [row.gpu[:4] for row in narrow.rows] == ["A100"]
+        assert narrow.notes.rejected
+        wrong = asks(world, replica, token, [("gpu", "A10O")])
+        assert (wrong.status, "did you mean" in wrong.text("message")) == (400, True)
+
+
+def test_all_namespaces_is_one_question_and_who_may_not_names_one():
+    with World("namespaces") as world:
+        replica = with_offers(world)
+        create(world, CLUSTER_ROLE, "reads-offers", rules=[OFFERS_RULE])
+        subjects = [{"kind": "ServiceAccount", "name": "prometheus", "namespace": "default"}]
+        role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "reads-offers"}
+        create(world, ROLE_BINDING, "reads-offers", "default", roleRef=role, subjects=subjects)
+        token = a_token(world)
+        heard = reviews_of(world)
+        refused = asks(world, replica, token, ())
+
+        assert refused.status == 403
+        assert "may not list offers.tgp.io in all namespaces; name a namespace of yours" in refused.text("message")
+        assert asks(world, replica, token, [("namespace", "default")]).status == 200
+        assert asks(world, replica, token, [("namespace", "kube-system")]).status == 403
+        assert heard == ["TokenReview", *["SubjectAccessReview"] * 3]
+
+
+def test_the_document_describes_every_page_and_is_not_for_everyone():
+    with World("openapi") as world:
+        replica = begun(world)
+        token = a_token(world)
+        assert ask(world, replica, path="/openapi.json").status == 401
+        assert ask(world, replica, token, "/openapi.json").status == 403
+        allow(world, "reads-it", {"nonResourceURLs": ["/openapi.json"], "verbs": ["get"]})
+        world.run(seconds=11)
+        document = ask(world, replica, token, "/openapi.json").json()
+
+        assert set(document["paths"]) == {"/metrics", OFFERS, "/openapi.json"}
+        told = document["paths"][OFFERS]["get"]["parameters"]
+        assert {each["name"] for each in told} == set(PARAMETERS)
+
+
+TEXTS = st.one_of(
+    st.text(max_size=80),
+    st.sampled_from(["", "0", "1", "64", "true", "false", "A100", "vultr", "us", "1e999", "NaN", "-1", "٣", "\x00"]),
+)
+QUERIES = st.lists(st.tuples(st.sampled_from([*PARAMETERS, "other", ""]), TEXTS), max_size=6)
+
+
+def test_no_question_without_a_token_is_answered_and_none_makes_it_fail():
+    """What is asked is drawn from the names of the OpenAPI document, what is given is anything."""
+    with World("fuzz") as world:
+        replica = with_offers(world)
+        allow(world, "reads-offers", OFFERS_RULE)
+        token = a_token(world)
+        statuses: set[int] = set()
+        addresses = itertools.count()
+
+        @settings(max_examples=300, deadline=None, database=None, derandomize=True)
+        @given(QUERIES, st.booleans())
+        def ask_anything(query: list[tuple[str, str]], known: bool) -> None:
+            reply = asks(world, replica, token if known else "", query, peer=f"10.0.{next(addresses)}.1")
+            statuses.add(reply.status)
+            assert (reply.status == 401) is not known
+            assert reply.status < 500
+
+        ask_anything()
+        assert statuses >= {200, 400, 401}

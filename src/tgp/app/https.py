@@ -8,9 +8,11 @@ from tgp.adapters.telemetry.metrics import Metrics
 from tgp.app.deps import Environment
 from tgp.app.settings import Settings
 from tgp.controllers.access.certificate_keeper import CertificateKeeper
-from tgp.controllers.deps import Deps
+from tgp.controllers.deps import Deps, Stores
 from tgp.interfaces.web.gate import Gate
-from tgp.interfaces.web.pages import MetricsOnHttps
+from tgp.interfaces.web.offers_page import OffersPage
+from tgp.interfaces.web.openapi import OpenApiPage
+from tgp.interfaces.web.pages import MetricsOnHttps, WebPage
 from tgp.ports.http import Http
 
 
@@ -25,6 +27,7 @@ def make_https(
     environment: Environment,
     http: Http,
     deps: Deps,
+    stores: Stores,
     *,
     metrics: Metrics,
     leads: Callable[[], bool],
@@ -44,5 +47,9 @@ def make_https(
     metrics.certificate_expiry.set_function(
         lambda: keeper.not_after.timestamp() if keeper.not_after is not None else 0.0
     )
-    pages = {MetricsOnHttps.path: MetricsOnHttps(metrics.page)}
+    pages: dict[str, WebPage] = {
+        MetricsOnHttps.path: MetricsOnHttps(metrics.page),
+        OffersPage.path: OffersPage(lambda: stores.market.book, deps.clock.now, deps.compute),
+    }
+    pages[OpenApiPage.path] = OpenApiPage(pages)
     return Https(keeper, Gate(KubeReviews(http), pages, metrics))

@@ -154,6 +154,7 @@ class Operator:
             self._environment,
             self._http,
             self.deps,
+            self.stores,
             metrics=self.metrics,
             leads=lambda: self.leads,
         )

@@ -8,6 +8,7 @@ import socket
 import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -129,7 +130,8 @@ async def _run(settings: Settings, redactor: Redactor) -> None:
         http_client_pool(connection.clock) as dial,
     ):
         tls = ServingContext()
-        worker = Operator(settings, environment(connection, dial, redactor, tls))
+        surroundings = environment(connection, dial, redactor)
+        worker = Operator(settings, replace(surroundings, serve=lambda pair: tls.load(pair.certificate, pair.key)))
         await _check(connection, worker)
         async with AsyncExitStack() as open_ports:
             probes, metrics = Probes(worker.troubles).handle, MetricsPage(worker.metrics.page).handle
@@ -198,7 +200,7 @@ def _freeze() -> None:
     gc.freeze()
 
 
-def environment(connection: Connection, dial: HttpFactory, redactor: Redactor, tls: ServingContext) -> Environment:
+def environment(connection: Connection, dial: HttpFactory, redactor: Redactor) -> Environment:
     """The real environment."""
 
     def guard(fence: Fence) -> Callable[[], None]:
@@ -223,7 +225,6 @@ def environment(connection: Connection, dial: HttpFactory, redactor: Redactor, t
         api_server=connection.addresses,
         guard=guard,
         lost=lost,
-        serve=lambda pair: tls.load(pair.certificate, pair.key),
     )
 
 

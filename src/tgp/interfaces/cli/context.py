@@ -45,10 +45,14 @@ if TYPE_CHECKING:
     from tgp.services.talos_documents import ConfigChoice, Spread, Stored
 
 
-class MarketActions(Protocol):
-    """What the providers sell, asked with the API keys of this terminal."""
+class OfferActions(Protocol):
+    """What the providers sell."""
 
     async def look(self, question: "OfferQuestion") -> "OfferAnswer": ...
+
+
+class MarketActions(OfferActions, Protocol):
+    """What the providers sell, asked with the API keys of this terminal."""
 
     async def machines(self) -> "MarkedMachines":
         """That an operator of any cluster bought."""
@@ -259,6 +263,12 @@ class CliServices(Protocol):
 
     def talos(self, kubeconfig: str, context: str, namespace: str) -> AbstractAsyncContextManager[TalosActions]:
         """`namespace`: the operator's; empty: the usual one."""
+        ...
+
+    def offers(
+        self, providers: tuple[str, ...], kubeconfig: str, context: str, *, direct: bool
+    ) -> AbstractAsyncContextManager[OfferActions]:
+        """From the operator's own book where it may be read, else as `market`. `direct`: never from the operator."""
         ...
 
     def market(

@@ -16,13 +16,12 @@ from tgp.adapters.telemetry.metrics import Metrics
 from tgp.core.access.kept_answers import KeptAnswers
 from tgp.core.access.rights import PageRight
 from tgp.core.access.token import TOKEN_HEADER, digest
-from tgp.interfaces.web.pages import BadQuestion, WebPage, WebPages
+from tgp.interfaces.web.pages import JSON_TYPE, BadQuestion, WebPage, WebPages
 from tgp.ports.cluster import ClusterError
-from tgp.ports.http import Call, Pairs, Reply
+from tgp.ports.http import Call, Reply
 
 PER_ADDRESS = TokenRate(per_second=20.0, burst=100)  # all commands behind one API server's proxy share an address
 MOST_ADDRESSES = 4096
-JSON_TYPE: Pairs = (("Content-Type", "application/json"), ("Cache-Control", "no-store"))
 NETWORK_BITS = 64  # of an IPv6 address: the rest is its owner's to choose
 
 K = TypeVar("K", bound=Hashable)
@@ -83,7 +82,7 @@ class Gate:
             right = page.right(call)
             if not await self._may(user, token, right):
                 return problem(403, f"{user.name} may not {right}{_hint(page)}")
-            return page.answer(call)
+            return await page.answer(call)
         except BadQuestion as error:
             return problem(400, str(error))
 

@@ -1,19 +1,27 @@
 """The pages of the HTTPS side: each with the right that it takes, and what it answers."""
 
 from collections.abc import Callable, Mapping
-from typing import Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 from tgp.core.access.rights import PageRight, PathRight
 from tgp.interfaces.health import METRICS
-from tgp.ports.http import Call, Reply
+from tgp.ports.http import Call, Pairs, Reply
 
 
 class BadQuestion(Exception):
     """A parameter is wrong; the text names it."""
 
 
+JSON_TYPE: Pairs = (("Content-Type", "application/json"), ("Cache-Control", "no-store"))
+
+
 class WebPage(Protocol):
     """Reading it changes nothing."""
+
+    @property
+    def operation(self) -> dict[str, Any]:
+        """As the OpenAPI document describes it."""
+        ...
 
     @property
     def namespaced(self) -> bool:
@@ -24,7 +32,7 @@ class WebPage(Protocol):
         """What a user must be allowed to. Raises BadQuestion."""
         ...
 
-    def answer(self, call: Call) -> Reply:
+    async def answer(self, call: Call) -> Reply:
         """Raises BadQuestion."""
         ...
 
@@ -37,6 +45,11 @@ class MetricsOnHttps:
 
     path = "/metrics"
     namespaced = False
+    operation: ClassVar[dict[str, Any]] = {
+        "operationId": "metrics",
+        "summary": "Metrics in the text format of Prometheus",
+        "responses": {"200": {"description": "The metrics", "content": {"text/plain": {"schema": {"type": "string"}}}}},
+    }
 
     def __init__(self, metrics: Callable[[], bytes]) -> None:
         self._metrics = metrics
@@ -44,5 +57,5 @@ class MetricsOnHttps:
     def right(self, call: Call) -> PageRight:  # noqa: ARG002 - the same for every call
         return PathRight(self.path)
 
-    def answer(self, call: Call) -> Reply:  # noqa: ARG002 - the same for every call
+    async def answer(self, call: Call) -> Reply:  # noqa: ARG002 - the same for every call
         return Reply(200, self._metrics(), METRICS)
