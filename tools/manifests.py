@@ -145,6 +145,17 @@ VALUES = (
     Value("serviceMonitor.enabled", True, "A ServiceMonitor where the cluster knows that kind."),
     Value("serviceMonitor.labels", {}, "Labels by which your Prometheus selects it."),
     Value("serviceMonitor.interval", "30s", "How often metrics are scraped."),
+    Value(
+        "serviceMonitor.tokenSecret",
+        {},
+        "name and key of a Secret with the token that Prometheus sends; empty: the token of its own pod. Its account "
+        "needs the ClusterRole tgp-metrics-reader.",
+    ),
+    Value(
+        "serviceMonitor.tlsConfig",
+        {},
+        "How Prometheus verifies the certificate; empty: by ConfigMap tgp-operator-ca, for the name of the Service.",
+    ),
     Value("prometheusRule.enabled", True, "Alerts as a PrometheusRule where the cluster knows that kind."),
     Value("prometheusRule.labels", {}, "Labels by which your Prometheus selects it."),
     Value("dashboards.enabled", False, "A Grafana dashboard in a ConfigMap, for a sidecar that looks for such."),
@@ -160,7 +171,8 @@ VALUES = (
     Value(
         "networkPolicy.scrapeFrom",
         [],
-        "Peers that may read metrics; none given: all in the cluster.",
+        "Peers that may connect to HTTPS, by which metrics are read; none given: all in the cluster. With any given, "
+        "name the API servers, too: `tgp offers` comes through them.",
         OBJECTS,
     ),
     Value(
@@ -170,9 +182,9 @@ VALUES = (
         {"pattern": ".:[0-9]+$"},
     ),
     Value(
-        "settings.metrics.listen",
-        "0.0.0.0:8080",
-        "host:port for /metrics, which the Service follows; empty: no metrics",
+        "settings.https.listen",
+        "0.0.0.0:8443",
+        "host:port for /metrics and the HTTP API by HTTPS, which the Service follows; empty: neither is served",
         {"pattern": "^$|.:[0-9]+$"},
     ),
 )
@@ -271,7 +283,7 @@ def schema() -> dict[str, Any]:
     for setting in settings():
         _place(root, f"settings.{setting.key}", _of_setting(setting))
     root["properties"]["settings"]["required"] = ["listen"]  # probes ask there
-    root["properties"]["settings"]["properties"]["metrics"]["required"] = ["listen"]
+    root["properties"]["settings"]["properties"]["https"]["required"] = ["listen"]
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "$comment": MADE,

@@ -3,7 +3,7 @@
 Each pod gets a host name and a root of its own, with the volumes that its manifest mounts: the settings from the
 ConfigMap, an empty /tmp, and token, CA and namespace of its ServiceAccount. Environment, arguments and grace period are
 the pod's. What differs: it runs as root on the files of this machine, where an image would bring its own; and it is on
-the network of the host, so probes and metrics get free ports.
+the network of the host, so probes and HTTPS get free ports.
 """
 
 import json
@@ -164,7 +164,7 @@ class PodLauncher:
         server = urlsplit(self._plane.url)
         kept = {each: value for each, value in quiet_environment().items() if each in ("PATH", "LANG", "PYTHONPATH")}
         said = {each["name"]: each["value"] for each in container.get("env", ()) if "value" in each}
-        ports = {"TGP_LISTEN": f"127.0.0.1:{free_port()}", "TGP_METRICS_LISTEN": f"127.0.0.1:{free_port()}"}
+        ports = {"TGP_LISTEN": f"127.0.0.1:{free_port()}", "TGP_HTTPS_LISTEN": f"127.0.0.1:{free_port()}"}
         address = {"KUBERNETES_SERVICE_HOST": str(server.hostname), "KUBERNETES_SERVICE_PORT": str(server.port)}
         return {**kept, **address, **ports, "HOSTNAME": name, **said}
 

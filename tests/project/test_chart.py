@@ -10,6 +10,7 @@ from ruamel.yaml import YAML
 from tests.project.test_metrics_page import families
 from tgp import __version__
 from tgp.app import settings
+from tgp.core.access.certificate import AUTHORITY, AUTHORITY_CONFIG_MAP, service_names
 from tools import manifests, toolbox
 from tools.controlplane.fixtures import say_past_capturing
 from tools.controlplane.helm import Helm, HelmFailed
@@ -20,6 +21,7 @@ POLICY_KINDS = ("ValidatingAdmissionPolicy", "MutatingAdmissionPolicy")
 CLUSTER_WIDE = ("ClusterRole", "ClusterRoleBinding", *POLICY_KINDS, *(f"{kind}Binding" for kind in POLICY_KINDS))
 IN_OTHER_NAMESPACES = {"kube-system", "kube-node-lease"}
 DEPLOYMENT = "tgp-operator-controller-manager"
+READERS = ("tgp-metrics-reader", "tgp-viewer")
 
 Manifest = dict[str, Any]
 Objects = dict[tuple[str, str, str], Manifest]  # by kind, namespace, name
@@ -169,7 +171,7 @@ def test_the_operator_reads_what_the_chart_writes(helm):
     assert (read.listen, read.lease_name, read.workers, read.scheduler_names) == ("[::]:9000", "other", 8, ("a", "b"))
     assert container["ports"] == [
         {"name": "probes", "containerPort": 9000},
-        {"name": "metrics", "containerPort": 8080},
+        {"name": "https", "containerPort": 8443},
     ]
     assert lease_rights["resourceNames"] == ["other"]
 
@@ -195,12 +197,45 @@ def test_values_of_other_charts_reach_the_operator(helm):
 
 def test_probes_are_alone_on_their_port(helm, usual):
     (container,) = deployment(usual)["spec"]["template"]["spec"]["containers"]
-    (port,) = usual["Service", "tgp-system", "tgp-operator-metrics"]["spec"]["ports"]
-    without = rendered(helm, "--set=settings.metrics.listen=")
+    (port,) = usual["Service", "tgp-system", "tgp-operator"]["spec"]["ports"]
+    without = rendered(helm, "--set=settings.https.listen=")
 
     assert container["livenessProbe"]["httpGet"]["port"] == container["readinessProbe"]["httpGet"]["port"] == "probes"
-    assert port["targetPort"] == "metrics"
-    assert set(usual) - set(without) == {("Service", "tgp-system", "tgp-operator-metrics")}
+    assert (port["name"], port["port"], port["targetPort"]) == ("https", 8443, "https")
+    assert set(usual) - set(without) == {("Service", "tgp-system", "tgp-operator")}
+
+
+def test_a_scraper_verifies_the_certificate_and_shows_a_token(helm):
+    known = "--api-versions=monitoring.coreos.com/v1/ServiceMonitor"
+    key = "ServiceMonitor", "elsewhere", "tgp-operator"
+    (usual,) = rendered(helm, known, namespace="elsewhere")[key]["spec"]["endpoints"]
+    chosen = (
+        "--set=serviceMonitor.tokenSecret.name=t,serviceMonitor.tokenSecret.key=k",
+        "--set=serviceMonitor.tlsConfig.serverName=x",
+    )
+    (other,) = rendered(helm, known, *chosen, namespace="elsewhere")[key]["spec"]["endpoints"]
+
+    assert (usual["scheme"], usual["port"]) == ("https", "https")
+    assert usual["bearerTokenFile"] == "/var/run/secrets/kubernetes.io/serviceaccount/token"
+    assert usual["tlsConfig"]["serverName"] in service_names("elsewhere")
+    assert usual["tlsConfig"]["ca"] == {"configMap": {"name": AUTHORITY_CONFIG_MAP, "key": AUTHORITY}}
+    assert other["authorization"] == {"credentials": {"name": "t", "key": "k"}}
+    assert "bearerTokenFile" not in other
+    assert other["tlsConfig"] == {"serverName": "x"}
+
+
+def test_no_certificate_goes_unverified_anywhere():
+    shipped = [path for path in (manifests.ROOT / "deploy").rglob("*") if path.is_file()]
+
+    assert [path for path in shipped if "insecureSkipVerify" in path.read_text()] == []
+
+
+def test_no_person_and_no_group_is_bound_to_a_role_of_readers(usual):
+    bindings = [it for (kind, _, _), it in usual.items() if kind.endswith("Binding") and "roleRef" in it]
+    bound = {it["roleRef"]["name"]: it["subjects"] for it in bindings if it["roleRef"]["name"] in READERS}
+
+    assert bound == {"tgp-viewer": [{"kind": "ServiceAccount", "name": "tgp-viewer", "namespace": "tgp-system"}]}
+    assert {("ClusterRole", "", name) for name in READERS} <= set(usual)
 
 
 def test_every_setting_is_a_value_but_those_that_a_pod_decides():

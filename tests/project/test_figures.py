@@ -23,13 +23,16 @@ from tgp.api.request import GPURequestSpec
 from tgp.api.values import duration
 from tgp.app import operator
 from tgp.app.commands import demo
+from tgp.app.commands import operator as operator_command
 from tgp.app.settings import Settings
+from tgp.controllers.access import certificate_keeper
 from tgp.controllers.budgets import legacy_budgets
 from tgp.controllers.disruption.observe import SEARCHED_EVERY
 from tgp.controllers.disruption.reconciler import BELIEVED_AFTER
 from tgp.controllers.instances import accounts, consistency, leftover_nodes, orphan_collector
 from tgp.controllers.market import reconciler as market
 from tgp.controllers.requests import launch, observe
+from tgp.core.access import certificate, kept_answers, token
 from tgp.core.budgets import account, recreation, resume, spans, victims
 from tgp.core.budgets.status import IDLE_AFTER
 from tgp.core.classes import default_class, market_status
@@ -58,6 +61,7 @@ RENT, REQUESTS, SAFETY, WEBHOOK, WORLD = (
 )
 PLANNER, DISRUPTION, ACCOUNTING = "docs/planner.md", "docs/disruption.md", "docs/accounting.md"
 BUDGETS = "docs/budgets.md"
+ACCESS, THREATS = "docs/access.md", "docs/security.md"
 # Made from the code, bound by tests of their own, or without figures of the code.
 OTHER_PAGES = frozenset({FIELDS, "docs/providers.md", "docs/new-provider.md", "docs/talos-judge.md", "docs/values.md"})
 # From there on a page reports what was measured.
@@ -97,6 +101,12 @@ IDLE = default_of(GPURequestSpec, "idle_timeout")
 DIRECT_AFTER = next(str(option.default) for option in down.down.params if option.name == "direct_after")
 
 FIGURES = (
+    Figure(ACCESS, "a certificate of {} for the names", certificate.LEAF_LIFE),
+    Figure(ACCESS, "reads the Secret every {}", of_seconds(certificate_keeper.LOOK_EVERY)),
+    Figure(ACCESS, "Both answers are kept for {}", of_seconds(kept_answers.KEPT)),
+    Figure(ACCESS, "does not arrive within {}", of_seconds(operator_command.REQUEST_WITHIN)),
+    Figure(ACCESS, "for the audience `tgp-operator` and {}, and", token.TOKEN_LIFE),
+    Figure(THREATS, "a token of {} for the audience", token.TOKEN_LIFE),
     Figure(BUDGETS, "no pod has matched for {}", IDLE_AFTER),
     Figure(README, "The world starts {} ago", scaled.BEGAN_AGO),
     Figure(README, "catches up with the present at {}", scaled.FACTOR),

@@ -11,6 +11,8 @@ from ruamel.yaml import YAML
 from tests.sim.an_operator import NAMESPACE_NAME, a_class, a_pool, a_secret, create, furnish, ready, settle, writes
 from tests.sim.joining.a_tailnet import a_tailnet_class, joining
 from tests.sim.lifecycle.a_world import give_keys, sim_env
+from tests.sim.test_access import a_token, ask
+from tests.sim.test_access import begun as begin_https
 from tests.sim.test_budget_admission import gated, used_up
 from tests.sim.test_budget_admission import install as install_budget_policies
 from tests.sim.test_budget_pauses import a_job, suspended
@@ -114,7 +116,12 @@ def test_it_asks_for_every_right_it_was_given_and_for_no_other():
         assert replica.ended
         assert writes(world)
     asked |= (
-        _asked_to_join() | _asked_to_nominate() | _asked_for_own_machines() | _asked_to_pause() | _asked_for_budgets()
+        _asked_to_join()
+        | _asked_to_nominate()
+        | _asked_for_own_machines()
+        | _asked_to_pause()
+        | _asked_for_budgets()
+        | _asked_about_readers()
     )
     lists = {("list", group, resource) for verb, group, resource in asked if verb == "watch"}  # where none can stream
     implied = {APPROVE for right in asked if right[2] == "certificatesigningrequests/approval"}  # asked by the server
@@ -193,6 +200,16 @@ def _asked_for_budgets() -> set[tuple[str, str, str]]:
         world.api.local_api.delete(GPU_WORKLOAD_BUDGET, "default", "team-a")
         world.run(minutes=2)
         assert gated(world) == []
+    return asked
+
+
+def _asked_about_readers() -> set[tuple[str, str, str]]:
+    """What it takes besides to let a scraper read metrics by HTTPS, with a certificate of the operator's own."""
+    asked: set[tuple[str, str, str]] = set()
+    with World("rights to ask about readers") as world:
+        _overhear(world, asked)
+        replica = begin_https(world)
+        assert ask(world, replica, a_token(world)).status == 403
     return asked
 
 

@@ -1,7 +1,7 @@
 """`CliServices` for the command line: connections and services, made when a command opens them."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from tgp.ports.cluster import Cluster
 
 if TYPE_CHECKING:  # these load the clients of eight providers, and `tgp --help` must stay fast
     from tgp.core.model.provider_facts import CloudFacts
+    from tgp.interfaces.cli.context import OfferActions
     from tgp.services.budgets import BudgetService
     from tgp.services.cluster import ClusterService
     from tgp.services.market import MarketService
@@ -130,6 +131,26 @@ class CliContext:
                 yield BudgetService(connection)
         except ConfigInvalid as error:
             raise NotConnected(str(error)) from error
+
+    @asynccontextmanager
+    async def offers(
+        self, providers: tuple[str, ...], kubeconfig: str, context: str, *, direct: bool
+    ) -> "AsyncIterator[OfferActions]":
+        """From the operator's own book where it may be read, else as `market`. `direct`: never from the operator."""
+        from tgp.adapters.kube.config_field import ConfigInvalid
+        from tgp.adapters.kube.connect import connect
+        from tgp.interfaces.cli.operator_offers import OperatorOffers
+        from tgp.services.demo_market import is_demo
+        from tgp.services.operator_api import OperatorApi
+
+        async with self.market(providers, kubeconfig, context) as market, AsyncExitStack() as connected:
+            found: OfferActions = market
+            if not direct and not self._world:
+                with suppress(ConfigInvalid):  # `market` has refused a file that was named and is wrong
+                    cluster = await connected.enter_async_context(connect(kubeconfig, context))
+                    if not await is_demo(cluster):  # a demo's market is asked itself
+                        found = OperatorOffers(OperatorApi(cluster.http, cluster.namespace), market)
+            yield found
 
     @asynccontextmanager
     async def market(

@@ -25,8 +25,10 @@ from tgp.api.values import NEVER
 from tgp.app.leader_http import leader_http
 from tgp.app.null_adapters import NoResolver, no_http
 from tgp.app.settings import Settings
+from tgp.controllers.access.certificate_keeper import LOOK_EVERY
 from tgp.controllers.deps import Deps, FeatureSettings, Stores
 from tgp.controllers.requests.leader_guard import LeaderGuard
+from tgp.core.access.certificate import ServingPair
 from tgp.core.classes.power_hosts import Address, HostRules
 from tgp.core.disruption.illness import read_repair_rule
 from tgp.core.model.object_key import ObjectKey
@@ -60,6 +62,9 @@ class Environment:
     """Starts the watchdog that ends the process when leadership lapses; returns what stops the watchdog."""
     lost: Callable[[LeadershipLost], None] = field(default=lambda _error: None)
     """Ends the process at once: another replica may act already, so nothing is cleaned up."""
+    serve: Callable[[ServingPair], None] = field(default=lambda _pair: None)
+    """Answers by HTTPS with this certificate from now on; raises BadCertificate."""
+    certificate_read_every: float = LOOK_EVERY  # seconds
     watches: WatchTimes = USUAL
     revision_asked_every: float = ASKED_EVERY  # seconds
     tick: float = TICK  # seconds between two looks for reconciles that take too long

@@ -57,6 +57,7 @@ from tgp.api.resource import (
     Resource,
 )
 from tgp.app.deps import Environment, make_cluster, make_deps, make_elector
+from tgp.app.https import Https, make_https
 from tgp.app.null_adapters import NoBoot, NoEvents
 from tgp.app.settings import Settings
 from tgp.controllers.budgets import build as budgets
@@ -139,12 +140,24 @@ class Operator:
         self.instances = Instances(self.deps, self.stores)
         self.pools = Pools(self.deps, self.stores, self.instances)
         self.budgets = Budgets(self.deps, self.stores)
+        self.https = self._https() if settings.https_listen else None
         self.controllers = self._features()
         self.deps.caches.add(self._feeders())
         runtime_metrics = PrometheusRuntimeMetrics(self.metrics)
         runtime = RuntimeDeps(self.clock, environment.entropy, self.journal, runtime_metrics, environment.tick)
         self.runtime = Runtime(self.caches, self.controllers, runtime)
         self._show_metrics()
+
+    def _https(self) -> Https:
+        return make_https(
+            self.settings,
+            self._environment,
+            self._http,
+            self.deps,
+            self.stores,
+            metrics=self.metrics,
+            leads=lambda: self.leads,
+        )
 
     def _features(self) -> tuple[Controller, ...]:
         """Every controller of the operator. With `--observe` nothing is bought: only what reads is left."""
@@ -298,6 +311,8 @@ class Operator:
             asyncio.create_task(self.revision.run(), name="revision"),
             asyncio.create_task(self.kinds.run(), name="kinds"),
         ]
+        if self.https is not None:
+            helpers.append(asyncio.create_task(self.https.keeper.run(), name="certificate"))
         if self._recorder is not None:
             helpers.append(asyncio.create_task(self._recorder.run(), name="events"))
         standing = asyncio.create_task(self.elector.run(), name="elector") if self.elector is not None else None

@@ -9,6 +9,7 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
+from ipaddress import ip_address
 from typing import Any
 
 from tgp.api.field_error import Invalid
@@ -19,6 +20,7 @@ from tgp.core.power import node_groups
 from tgp.core.power.node_groups import NodeGroup
 
 MOST_CALLS = 10_000  # per second, to the API server
+ADDRESSES = {"listen": "0.0.0.0:8081", "metrics_listen": "127.0.0.1:8080", "https_listen": "0.0.0.0:8443"}
 NODE_GROUPS = "nodeGroups"  # the key of a settings file
 BACKENDS = ("tailscale", "headscale", "wireguard", "kubespan", "none")
 
@@ -60,7 +62,19 @@ class Settings:
         timedelta(seconds=2), "time between two attempts to get the Lease", key="lease.retryPeriod"
     )
     listen: str = _setting("127.0.0.1:8080", "host:port for the probes /healthz and /readyz; empty: none")
-    metrics_listen: str = _setting("", "host:port for /metrics, another than that of the probes", key="metrics.listen")
+    metrics_listen: str = _setting(
+        "", "host:port on loopback for /metrics without TLS and tokens; empty: none", key="metrics.listen"
+    )
+    https_listen: str = _setting(
+        "",
+        "host:port for /metrics and the HTTP API by HTTPS, for users of the cluster; empty: none",
+        key="https.listen",
+    )
+    https_secret: str = _setting(
+        "",
+        "a TLS Secret of yours for HTTPS, in the operator's namespace; empty: the operator makes tgp-operator-tls",
+        key="https.secretName",
+    )
     log_format: str = _setting(
         "auto",
         "json for log collectors, text for people, auto: text on a terminal",
@@ -280,12 +294,25 @@ def _coherent(settings: Settings, places: Mapping[str, str]) -> Settings:
             read_repair_rule(each)
         except ValueError as error:
             raise BadSetting(f"{places['repair_conditions']}: {error}") from error
-    for name, example in (("listen", "0.0.0.0:8081"), ("metrics_listen", "0.0.0.0:8080")):
+    for name, example in ADDRESSES.items():
         address = getattr(settings, name)
         host, colon, port = address.rpartition(":")
         if address and not (colon and host and port.isdigit() and int(port) < 65_536):
             raise BadSetting(f"{places[name]}: {address!r} is not host:port, such as {example}")
+    if settings.metrics_listen and not _is_loopback(settings.metrics_listen):
+        raise BadSetting(
+            f"{places['metrics_listen']}: {settings.metrics_listen!r} is not on loopback. Over a network metrics are "
+            "served by HTTPS: --https-listen 0.0.0.0:8443"
+        )
     return settings
+
+
+def _is_loopback(address: str) -> bool:
+    host = address.rpartition(":")[0].strip("[]")
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _flatten(document: Any, name: str, prefix: str = "") -> dict[str, Any]:

@@ -66,6 +66,7 @@ class Call:
     timeout: timedelta = field(default=DEFAULT_TIMEOUT, repr=False)  # of a stream: until its headers arrived
     not_after: float | None = field(default=None, repr=False)  # Clock.boottime; None: no deadline but the timeout
     max_bytes: int = field(default=DEFAULT_MAX_BYTES, repr=False)
+    peer: str = field(default="", repr=False)  # on the server side: the address that it came from
 
     @property
     def changes_things(self) -> bool:

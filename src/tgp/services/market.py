@@ -9,9 +9,10 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from tgp.adapters.clouds.middleware.guarded_cloud import RetryPolicy
-from tgp.adapters.clouds.registry import AllClouds
+from tgp.adapters.clouds.registry import AllClouds, titled
 from tgp.core.market.breakeven import Renting
 from tgp.core.market.ranking import Ranking, rank
+from tgp.core.model.account_access import provider_of
 from tgp.core.model.cloud_errors import CloudError, KeyRefused
 from tgp.core.model.offer import BootMode, Offer, Stock, Trust
 from tgp.core.model.offer_query import TALOS_BOOTS, Kinds, OfferQuery
@@ -58,21 +59,12 @@ class MarketService:
 
     async def look(self, question: OfferQuestion) -> OfferAnswer:
         await self.refresh()
-        ranking = rank(self.book, _query(question), self.clock.now())
-        rows = tuple(self._shown(row) for row in ranking)
-        notes = self._notes(ranking)
-        advice = tuple(self._region_advice(region) for region in question.regions if not self._has_offers_in(region))
-        return OfferAnswer(rows, replace(notes, advice=advice))
-
-    def _has_offers_in(self, region: str) -> bool:
-        return any(region_fits(region, offer.region, offer.place, offer.country) for offer in self.book.offers)
-
-    def _region_advice(self, region: str) -> str:
-        if known_region(region):
-            return f"--region {region}: there are no offers in this region."
-        near = nearest_regions(region, {place for offer in self.book.offers for place in (offer.region, offer.place)})
-        hint = f"; did you mean {', '.join(near)}?" if near else "."
-        return f"--region {region}: unknown region without offers{hint}"
+        no_key = tuple(
+            NoKey(each.facts.title, each.facts.key_variable, each.facts.public_offers)
+            for each in self.accesses
+            if each.keyless
+        )
+        return offer_answer(self.book, question, self.clock.now(), no_key)
 
     async def refresh(self) -> None:
         """Ask the providers that are due, concurrently; each may fail on its own."""
@@ -95,34 +87,6 @@ class MarketService:
             self.book = self.book.with_failure(name, str(error) or TOO_LONG, self.clock.now())
         else:
             self.book = self.book.with_listing(name, listing, self.clock.now())
-
-    def _shown(self, row: OfferRow) -> OfferItem:
-        priced_on = row.offer.priced_on
-        priced_at = datetime.fromisoformat(priced_on).replace(tzinfo=UTC) if priced_on else row.seen_at
-        age = (self.clock.now() - priced_at).total_seconds()
-        return row_of(row.offer, age_seconds=max(age, 0.0), priced_on=priced_on)
-
-    def _notes(self, ranking: Ranking) -> OfferNotes:
-        now = self.clock.now()
-        dropped: dict[str, int] = {}
-        for state in self.book.sources:
-            for reason, count in state.dropped.items():
-                dropped[reason] = dropped.get(reason, 0) + count
-        titles = {access.source.name: access.facts.title for access in self.accesses}
-        return OfferNotes(
-            rejected={str(reason): count for reason, count in ranking.passed.items()},
-            dropped=dropped,
-            no_key=tuple(
-                NoKey(each.facts.title, each.facts.key_variable, each.facts.public_offers)
-                for each in self.accesses
-                if each.keyless
-            ),
-            troubles=tuple(
-                ProviderTrouble(titles.get(state.source, state.source), state.why, _seconds(state.age(now)))
-                for state in self.book.sources
-                if state.why
-            ),
-        )
 
     # -- tgp breakeven -----------------------------------------------------------------------------------------------
 
@@ -207,6 +171,59 @@ def _reported(row: CheckRow, key: KeyVerdict, report: KeyReport, why: str) -> Ch
         can_buy=report.can_buy,
         notes=(*row.notes, *report.notes),
     )
+
+
+def offer_answer(
+    book: PriceBook, question: OfferQuestion, now: datetime, no_key: tuple[NoKey, ...] = ()
+) -> OfferAnswer:
+    """What a book says to a question: here that of a terminal, in the operator its own. Each offer once."""
+    ranking = rank(book, _query(question), now)
+    rows: dict[str, OfferItem] = {}  # by name: two keys of one provider list the same offers
+    for row in ranking:
+        if not question.providers or row.offer.provider in question.providers:
+            item = _shown(row, now)
+            rows.setdefault(item.name, item)
+    notes = replace(
+        _notes(book, ranking, now),
+        no_key=no_key,
+        advice=tuple(_region_advice(book, region) for region in question.regions if not _has_offers_in(book, region)),
+    )
+    return OfferAnswer(tuple(rows.values()), notes)
+
+
+def _shown(row: OfferRow, now: datetime) -> OfferItem:
+    priced_on = row.offer.priced_on
+    priced_at = datetime.fromisoformat(priced_on).replace(tzinfo=UTC) if priced_on else row.seen_at
+    age = (now - priced_at).total_seconds()
+    return row_of(row.offer, age_seconds=max(age, 0.0), priced_on=priced_on)
+
+
+def _notes(book: PriceBook, ranking: Ranking, now: datetime) -> OfferNotes:
+    dropped: dict[str, int] = {}
+    for state in book.sources:
+        for reason, count in state.dropped.items():
+            dropped[reason] = dropped.get(reason, 0) + count
+    return OfferNotes(
+        rejected={str(reason): count for reason, count in ranking.passed.items()},
+        dropped=dropped,
+        troubles=tuple(
+            ProviderTrouble(titled(provider_of(state.source)), state.why, _seconds(state.age(now)))
+            for state in book.sources
+            if state.why
+        ),
+    )
+
+
+def _has_offers_in(book: PriceBook, region: str) -> bool:
+    return any(region_fits(region, offer.region, offer.place, offer.country) for offer in book.offers)
+
+
+def _region_advice(book: PriceBook, region: str) -> str:
+    if known_region(region):
+        return f"--region {region}: there are no offers in this region."
+    near = nearest_regions(region, {place for offer in book.offers for place in (offer.region, offer.place)})
+    hint = f"; did you mean {', '.join(near)}?" if near else "."
+    return f"--region {region}: unknown region without offers{hint}"
 
 
 def _query(question: OfferQuestion) -> OfferQuery:

@@ -4,14 +4,13 @@ Answers of the API server only: a server that is silent may come back, and says 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
 from tgp.adapters.kube.errors import error_for
+from tgp.adapters.kube.reviews import review
 from tgp.api.crds import crds as definitions
 from tgp.api.resource import CUSTOM_RESOURCE_DEFINITION, GPU_REQUEST, NAMESPACE, Resource
 from tgp.core.classes.rights import KubeRight, grants_all, single_rights
@@ -99,7 +98,7 @@ async def prepare(http: Http, cluster: Cluster, namespace: str, lease: str, *, o
     if absent and not observe and await _may_install(http):
         installed = await _install(http, cluster, absent)
         absent = ()
-    user = str((await _review(http, USER_REVIEW, {})).get("userInfo", {}).get("username", ""))
+    user = str((await review(http, USER_REVIEW, {})).get("userInfo", {}).get("username", ""))
     rights = [each async for each in _missing(http, namespace, lease, observe=observe)]
     return StartupReport(
         user, namespace, absent, installed, not observe and await _absent_namespace(cluster, namespace), tuple(rights)
@@ -115,7 +114,7 @@ async def absent_kinds(http: Http) -> tuple[str, ...]:
 
 async def _served(http: Http) -> frozenset[str]:
     """The kinds of our group; every user may ask this."""
-    reply = await _answer(http, Call("GET", f"/apis/{GPU_REQUEST.api_version}"), "reading the kinds", changes=False)
+    reply = await _answer(http, Call("GET", f"/apis/{GPU_REQUEST.api_version}"), "reading the kinds")
     return frozenset(each["kind"] for each in (reply or {}).get("resources") or ())
 
 
@@ -161,7 +160,7 @@ async def _missing(http: Http, namespace: str, lease: str, *, observe: bool) -> 
             continue
         where = role["metadata"].get("namespace", "")
         where = namespace if where == SHIPPED_NAMESPACE else where
-        status = await _review(http, RULES_REVIEW, {"namespace": where or NOWHERE})
+        status = await review(http, RULES_REVIEW, {"namespace": where or NOWHERE})
         held = status.get("resourceRules") or []
         for right in single_rights(role.get("rules") or ()):
             named = right.named(lease) if right.resource == "leases" and right.name else right
@@ -189,24 +188,11 @@ async def allowed(http: Http, right: KubeRight, namespace: str) -> bool:
         "name": right.name,
         "namespace": namespace,
     }
-    status = await _review(http, ACCESS_REVIEW, {"resourceAttributes": {k: v for k, v in asked.items() if v}})
+    status = await review(http, ACCESS_REVIEW, {"resourceAttributes": {k: v for k, v in asked.items() if v}})
     return status.get("allowed") is True
 
 
-async def _review(http: Http, resource: Resource, spec: Mapping[str, Any]) -> dict[str, Any]:
-    body = {"apiVersion": resource.api_version, "kind": resource.kind, "spec": spec}
-    call = Call(
-        "POST",
-        resource.path(),
-        headers=(("Content-Type", "application/json"), ("Accept", "application/json")),
-        body=msgspec.json.encode(body),
-    )
-    found = await _answer(http, call, f"asking for a {resource.kind}", changes=True)
-    status: dict[str, Any] = (found or {}).get("status") or {}
-    return status
-
-
-async def _answer(http: Http, call: Call, deed: str, *, changes: bool) -> dict[str, Any] | None:
+async def _answer(http: Http, call: Call, deed: str) -> dict[str, Any] | None:
     """None: there is no such thing. Raises ClusterError for every other refusal, and for silence."""
     try:
         reply = await http.send(call)
@@ -217,4 +203,4 @@ async def _answer(http: Http, call: Call, deed: str, *, changes: bool) -> dict[s
         raise ClusterError(f"{deed}: {error}") from error
     if reply.status == 404:
         return None
-    raise error_for(reply, deed, changes=changes)
+    raise error_for(reply, deed, changes=False)

@@ -49,6 +49,14 @@ def test_the_file_may_nest():
         ({"kube_qps": 0}, {}, None, "--kube-qps: 0 is not between 1 and 10000"),
         ({}, {"TGP_KUBE_BURST": "99999"}, None, "TGP_KUBE_BURST: 99999 is not between 1 and 10000"),
         ({"listen": "8080"}, {}, None, "--listen: '8080' is not host:port"),
+        ({"https_listen": "8443"}, {}, None, "--https-listen: '8443' is not host:port"),
+        (
+            {"metrics_listen": "0.0.0.0:8080"},
+            {},
+            None,
+            "is not on loopback. Over a network .*--https-listen 0.0.0.0:8443",
+        ),
+        ({}, {"TGP_METRICS_LISTEN": "metrics:8080"}, None, "TGP_METRICS_LISTEN: 'metrics:8080' is not on loopback"),
         ({"log_format": "xml"}, {}, None, "--log-format: 'xml' is not one of auto, json, text"),
         ({"power_allowed_hosts": "bad host!"}, {}, None, "--power-allowed-hosts: 'bad host!' is not a host pattern"),
         (
@@ -75,6 +83,11 @@ def test_what_has_ended_is_kept_for_a_week_unless_told_otherwise():
     assert load({"keep_finished": "1h30m"}, {}).keep_finished == timedelta(minutes=90)
     assert load({}, {"TGP_KEEP_FINISHED": "Never"}).keep_finished is NEVER
     assert load({}, {}, {"keepFinished": "Never"}).keep_finished is NEVER
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "[::1]:1", "localhost:1", ""])
+def test_metrics_without_tls_are_for_loopback(address):
+    assert load({"metrics_listen": address}, {}).metrics_listen == address
 
 
 def test_the_pace_of_calls_to_the_api_server_is_a_setting():

@@ -61,7 +61,7 @@ class FakeServices:
         self._answer = OfferAnswer(rows, notes)
 
     @asynccontextmanager
-    async def market(self, _providers, _kubeconfig, _context):
+    async def offers(self, _providers, _kubeconfig, _context, **_direct):
         yield self
 
     async def look(self, question: OfferQuestion) -> OfferAnswer:
@@ -208,7 +208,7 @@ def test_watching_looks_again_and_again_until_it_is_ended(capsys):
     async def watching():
         async with asyncio.timeout(2.5 * LOOK_EVERY):
             await _answer(
-                services.market((), "", ""),
+                services.offers((), "", ""),
                 OfferQuestion(),
                 OutputForm("name", 0, watch=True, fold=False, by_gpu=False),
             )

@@ -12,7 +12,7 @@ class BadAuthority(ValueError):
 
 
 class BadCertificate(ValueError):
-    """The client certificate and key cannot be used together."""
+    """The certificate and key cannot be used together."""
 
 
 def client_context(
@@ -35,6 +35,25 @@ def client_context(
         context.verify_mode = ssl.CERT_NONE
     if certificate or key:
         _load(context, certificate, key)
+    return context
+
+
+class ServingContext:
+    """TLS for a server whose certificate changes while it runs: new connections get the newest."""
+
+    def __init__(self) -> None:
+        self.context = _server_context()  # until the first certificate every handshake fails
+
+    def load(self, certificate: bytes, key: bytes) -> None:
+        """Raises BadCertificate, and then the former certificate stays."""
+        _load(_server_context(), certificate, key)  # a pair that fails half-way must not touch the one in use
+        _load(self.context, certificate, key)
+
+
+def _server_context() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
     return context
 
 

@@ -13,7 +13,11 @@ from tgp.core.model.account_access import provider_of
 from tgp.core.model.facts import (
     AlertRaised,
     AnnotationIgnored,
+    AuthorityNotPublished,
     BudgetNoted,
+    CertificateIssued,
+    CertificateServed,
+    CertificateUnusable,
     ConditionChanged,
     DisruptionCounted,
     DisruptionNoted,
@@ -131,10 +135,15 @@ class LiveJournal:
                 self._metrics.keys_refused.labels(provider_of(fact.source)).inc()
             case ProviderFailing():
                 self._metrics.provider_errors.labels(provider_of(fact.source), fact.error).inc()
-            case KindsInstalled() | RightsMissing() | StartNotChecked():
-                pass  # only logged
             case (
-                KindsOutdated()
+                KindsInstalled()
+                | RightsMissing()
+                | StartNotChecked()
+                | CertificateIssued()
+                | CertificateServed()
+                | CertificateUnusable()
+                | AuthorityNotPublished()
+                | KindsOutdated()
                 | KindsUpToDate()
                 | WatchRecovered()
                 | LeaseReached()
@@ -340,6 +349,8 @@ def _level(fact: Fact) -> int:
             | LeaseFailing()
             | KindsOutdated()
             | RightsMissing()
+            | CertificateUnusable()
+            | AuthorityNotPublished()
             | KeyWasRefused()
             | ProviderFailing()
             | MachineLost()

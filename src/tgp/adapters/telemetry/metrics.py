@@ -39,6 +39,7 @@ class Metrics:
         self.lease_unreachable = Gauge(
             "tgp_lease_unreachable_seconds", "How long every call for the Lease has failed", registry=of
         )
+        self._of_access(of)
         self.conditions = Counter(
             "tgp_condition_changes_total",
             "Condition status changes",
@@ -148,6 +149,19 @@ class Metrics:
         )
         self.nominations = Counter(
             "tgp_nominations_total", "Pods nominated to the Node that was bought for them", registry=of
+        )
+
+    def _of_access(self, of: CollectorRegistry) -> None:
+        self.certificate_expiry = Gauge(
+            "tgp_certificate_expiry_timestamp_seconds",
+            "When the certificate that HTTPS is served with ends; 0: there is none",
+            registry=of,
+        )
+        self.access_requests = Counter(
+            "tgp_access_requests_total", "Requests by HTTPS, by the status of the answer", ["code"], registry=of
+        )
+        self.access_reviews = Counter(
+            "tgp_access_reviews_total", "Reviews that the API server was asked for", ["kind"], registry=of
         )
 
     def _of_controllers(self, of: CollectorRegistry) -> None:

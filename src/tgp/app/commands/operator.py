@@ -8,12 +8,14 @@ import socket
 import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tgp.adapters.http.client_pool import http_client_pool
+from tgp.adapters.http.tls import ServingContext
 from tgp.adapters.kube import reconcile_context
 from tgp.adapters.kube.config_field import ClusterNotConfigured, ConfigInvalid
 from tgp.adapters.kube.connect import Connection, connect
@@ -37,6 +39,12 @@ Give the operator a cluster, in one of these ways:
   helm install tgp-operator deploy/charts/tgp-operator --namespace tgp-system --create-namespace
   docker run -v $HOME/.kube/config:/kubeconfig:ro -e KUBECONFIG=/kubeconfig …   (readable by user 65532)
   tgp operator --kubeconfig FILE"""
+
+# Of HTTPS, which is open to every pod of the cluster. Every page is read by a request without a body.
+LONGEST_REQUEST = 64 << 10  # bytes of a body
+REQUEST_WITHIN = 10.0  # seconds
+HANDSHAKE_WITHIN = 5.0  # seconds
+MOST_CONNECTIONS = 256
 
 if TYPE_CHECKING:
     from tgp.adapters.http.serve import Listening
@@ -121,19 +129,18 @@ async def _run(settings: Settings, redactor: Redactor) -> None:
         connect(settings.kubeconfig, settings.context) as connection,
         http_client_pool(connection.clock) as dial,
     ):
-        worker = Operator(settings, environment(connection, dial, redactor))
+        tls = ServingContext()
+        surroundings = environment(connection, dial, redactor)
+        worker = Operator(settings, replace(surroundings, serve=lambda pair: tls.load(pair.certificate, pair.key)))
         await _check(connection, worker)
         async with AsyncExitStack() as open_ports:
-            for address, handler, setting in (
-                (settings.listen, Probes(worker.troubles).handle, "--listen (TGP_LISTEN)"),
-                (
-                    settings.metrics_listen,
-                    MetricsPage(worker.metrics.page).handle,
-                    "--metrics-listen (TGP_METRICS_LISTEN)",
-                ),
-            ):
-                if address:
-                    open_ports.push_async_callback((await _listen(address, handler, setting)).stop)
+            probes, metrics = Probes(worker.troubles).handle, MetricsPage(worker.metrics.page).handle
+            for name, handler in (("listen", probes), ("metrics_listen", metrics)):
+                if address := getattr(settings, name):
+                    open_ports.push_async_callback((await _listen(address, handler, name)).stop)
+            if worker.https is not None:
+                https = await _listen(settings.https_listen, worker.https.gate.handle, "https_listen", tls)
+                open_ports.push_async_callback(https.stop)
             stop_on_signals(worker.stop)
             await worker.run(settled=_freeze)
 
@@ -158,15 +165,33 @@ async def _check(connection: Connection, worker: Operator) -> None:
         worker.journal.note(RightsMissing(report.user, missing, commands))
 
 
-async def _listen(address: str, handler: Handler, setting: str) -> "Listening":
-    from tgp.adapters.http.serve import NoFreePort, listen  # here: aiohttp's server takes 2 MB
+async def _listen(address: str, handler: Handler, name: str, tls: ServingContext | None = None) -> "Listening":
+    """`name`: of the setting. With `tls` for a network, so with limits."""
+    from tgp.adapters.http.serve import NO_LIMITS, NoFreePort, ServerLimits, listen  # here: aiohttp's server takes 2 MB
 
+    limits = NO_LIMITS
+    if tls is not None:
+        limits = ServerLimits(
+            max_request_bytes=LONGEST_REQUEST,
+            request_within=REQUEST_WITHIN,
+            handshake_within=HANDSHAKE_WITHIN,
+            connections=MOST_CONNECTIONS,
+        )
     host, _, port = address.rpartition(":")
     try:
-        return await listen(handler, host=host.strip("[]"), port=int(port), exact=True)
+        return await listen(
+            handler,
+            host=host.strip("[]"),
+            port=int(port),
+            exact=True,
+            tls=tls.context if tls is not None else None,
+            limits=limits,
+        )
     except (NoFreePort, OSError) as error:
         why = str(error) if isinstance(error, NoFreePort) else error.strerror or type(error).__name__
-        raise CannotListen(f"cannot listen on {address}: {why}; choose another with {setting}") from error
+        setting = next(each for each in TABLE if each.name == name)
+        choose = f"choose another with {setting.flag} ({setting.variable})"
+        raise CannotListen(f"cannot listen on {address}: {why}; {choose}") from error
 
 
 def _freeze() -> None:

@@ -101,6 +101,35 @@ class KindsUpToDate(Struct, frozen=True):
     """They have them now."""
 
 
+class CertificateIssued(Struct, frozen=True):
+    """The HTTPS side has a new certificate."""
+
+    secret: str
+    made: str  # leaf, authority or everything
+    why: str
+
+
+class CertificateServed(Struct, frozen=True):
+    """This replica answers with another certificate than before."""
+
+    secret: str
+    not_after: datetime
+
+
+class CertificateUnusable(Struct, frozen=True):
+    """The HTTPS side has no valid certificate: metrics and the HTTP API cannot be read. All other work goes on."""
+
+    secret: str
+    why: str
+
+
+class AuthorityNotPublished(Struct, frozen=True):
+    """Scrapers that read the authority from the ConfigMap may refuse the certificate."""
+
+    config_map: str
+    why: str
+
+
 class ConditionChanged(Struct, frozen=True):
     subject: FactSubject
     type: str
@@ -592,6 +621,10 @@ Fact: TypeAlias = (
     | LeaseReached
     | KindsOutdated
     | KindsUpToDate
+    | CertificateIssued
+    | CertificateServed
+    | CertificateUnusable
+    | AuthorityNotPublished
     | ConditionChanged
     | ReconcileFailed
     | WatchFailing

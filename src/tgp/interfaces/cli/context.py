@@ -47,10 +47,14 @@ if TYPE_CHECKING:
     from tgp.services.talos_documents import ConfigChoice, Spread, Stored
 
 
-class MarketActions(Protocol):
-    """What the providers sell, asked with the API keys of this terminal."""
+class OfferActions(Protocol):
+    """What the providers sell."""
 
     async def look(self, question: "OfferQuestion") -> "OfferAnswer": ...
+
+
+class MarketActions(OfferActions, Protocol):
+    """What the providers sell, asked with the API keys of this terminal."""
 
     async def machines(self) -> "MarkedMachines":
         """That an operator of any cluster bought."""
@@ -308,6 +312,12 @@ class CliServices(Protocol):
 
     def setup(self, kubeconfig: str, context: str, namespace: str) -> AbstractAsyncContextManager[SetupActions]:
         """`namespace`: the operator's; empty: the usual one. Raises ClickException if there is no cluster."""
+        ...
+
+    def offers(
+        self, providers: tuple[str, ...], kubeconfig: str, context: str, *, direct: bool
+    ) -> AbstractAsyncContextManager[OfferActions]:
+        """From the operator's own book where it may be read, else as `market`. `direct`: never from the operator."""
         ...
 
     def market(

@@ -10,11 +10,12 @@ import click
 from tgp.core.model.offer import BootMode
 from tgp.core.model.prices import NotAPrice, hourly_microusd
 from tgp.interfaces.cli.breakeven import known_gpu, market_options
-from tgp.interfaces.cli.context import CliServices, MarketActions
+from tgp.interfaces.cli.context import CliServices, OfferActions
 from tgp.interfaces.cli.interrupt import BegunSteps, run
 from tgp.interfaces.cli.offers_by_gpu import models_document, models_of, render_models
-from tgp.interfaces.cli.offers_view import SHOWN, as_document, folded, render
+from tgp.interfaces.cli.offers_view import SHOWN, folded, render
 from tgp.interfaces.cli.output import UNBOUNDED, show, terminal_width, waiting, write
+from tgp.interfaces.offer_list import offer_list
 from tgp.services.market_documents import OfferAnswer, OfferQuestion
 
 LOOK_EVERY = 5.0  # seconds between two frames of --watch; the price book refreshes at its own pace
@@ -50,6 +51,7 @@ def _price(_ctx: click.Context, _param: click.Parameter, value: str | None) -> i
 )
 @click.option("-o", "--output", "how", type=click.Choice(OUTPUTS), default="table", show_default=True)
 @market_options
+@click.option("--direct", is_flag=True, help="Ask the providers with this terminal's API keys, never the operator.")
 @click.option("-w", "--watch", is_flag=True, help="Refresh until Ctrl-C.")
 @click.pass_obj
 def offers(
@@ -66,13 +68,15 @@ def offers(
     group: str | None,
     limit: int | None,
     how: str,
+    direct: bool,
     watch: bool,
     kubeconfig: str,
     context: str,
 ) -> None:
     """Show the offers on sale now: price, age, availability. Nothing is bought.
 
-    API keys are taken from the environment (RUNPOD_API_KEY and so on); without a key only public prices are shown.
+    They are from the price book of the cluster's operator if you may read it. Otherwise the providers are asked, with
+    API keys from the environment (RUNPOD_API_KEY and so on); without a key only public prices are shown.
     The exit code is 1 if no offer fits.
     """
     models = tuple(known_gpu(gpu) for gpu in gpus)
@@ -81,7 +85,8 @@ def offers(
     )
     form = OutputForm(how, limit, watch=watch, fold=join is None, by_gpu=group is not None)
     if not run(
-        _answer(services.market(providers, kubeconfig, context), question, form), BegunSteps("Nothing was bought.")
+        _answer(services.offers(providers, kubeconfig, context, direct=direct), question, form),
+        BegunSteps("Nothing was bought."),
     ):
         raise SystemExit(NOTHING_FITS)
 
@@ -109,11 +114,11 @@ class OutputForm:
 
 
 async def _answer(
-    opening: AbstractAsyncContextManager[MarketActions], question: OfferQuestion, form: OutputForm
+    opening: AbstractAsyncContextManager[OfferActions], question: OfferQuestion, form: OutputForm
 ) -> bool:
     async with opening as market:
         while True:
-            with waiting("asking the providers …"):
+            with waiting("asking for offers …"):
                 answer = advised(await market.look(question), question)
             if form.watch and form.for_people:
                 click.clear()
@@ -128,7 +133,7 @@ def _print(answer: OfferAnswer, form: OutputForm) -> None:
     if form.by_gpu:
         _print_models(answer, form)
     elif form.how in {"json", "yaml"}:
-        write(as_document(rows[:limit] if limit else rows, notes), form.how)
+        write(offer_list(rows[:limit] if limit else rows, notes), form.how)
     elif form.how == "name":
         for row in rows[:limit] if limit else rows:
             click.echo(row.name)

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -21,15 +20,14 @@ from tgp.interfaces.cli.output import (
     UNBOUNDED,
     Cell,
     TableColumn,
-    document,
     dollar_cells,
     fits,
     table,
-    usd,
     wrapped,
 )
-from tgp.interfaces.terminal.snapshot import age, plain
-from tgp.services.market_documents import STOCK, NoKey, OfferItem, OfferNotes, ProviderTrouble
+from tgp.interfaces.offer_list import counted
+from tgp.interfaces.terminal.snapshot import age
+from tgp.services.market_documents import NoKey, OfferItem, OfferNotes, ProviderTrouble
 
 SHOWN = 25  # rows of a table by default: one screen, with the footer
 LONGEST_GPU = 18
@@ -71,51 +69,11 @@ def render(
     return Group(*lines, Text(), *footer(rows, len(shown), notes, width, legend=not wide))
 
 
-def as_document(rows: Sequence[OfferItem], notes: OfferNotes) -> dict[str, Any]:
-    return document(
-        "OfferList",
-        items=[_item(row) for row in rows],
-        passedOver=_counts(notes.rejected),
-        dropped=_counts(notes.dropped),
-        withoutKey=[{"provider": one.title, "set": one.variable, "publicPrices": one.public} for one in notes.no_key],
-        troubles=[
-            {"provider": one.title, "message": plain(one.why), "staleSeconds": one.stale_seconds}
-            for one in notes.troubles
-        ],
-        advice=list(notes.advice),
-    )
-
-
 def folded(rows: Sequence[OfferItem], notes: OfferNotes) -> tuple[tuple[OfferItem, ...], OfferNotes]:
     """Only offers that can become a node, and the number of others; all offers if none can."""
     joining = tuple(row for row in rows if row.joins)
     rest = Counter(WITHOUT_DRIVER if row.no_driver else CONTAINER for row in rows if not row.joins)
     return (joining, replace(notes, folded=rest)) if joining else (tuple(rows), notes)
-
-
-def _item(row: OfferItem) -> dict[str, Any]:
-    return {
-        "name": row.name,
-        "provider": row.provider,
-        "gpu": row.gpu,
-        "gpuCount": row.count,
-        "gpuMemoryGiB": row.gpu_memory_gib,
-        "vcpus": row.vcpus or None,
-        "memoryGiB": row.memory_gib or None,
-        "region": row.region,
-        "place": row.place,
-        "kind": row.kind,
-        "virtualMachine": row.virtual,
-        "usdPerHour": usd(row.hourly_microusd),
-        "usdPerGpuHour": usd(row.per_gpu_microusd),
-        "ageSeconds": round(row.age_seconds, 1),
-        "availability": STOCK[row.stock],
-        "left": row.left,
-        "failedSecondsAgo": None if row.failed_seconds_ago is None else round(row.failed_seconds_ago, 1),
-        "bootMode": str(row.boot),
-        "join": row.join,
-        "source": row.source,
-    }
 
 
 def columns_within(rows: Sequence[OfferItem], width: int) -> list[TableColumn]:
@@ -275,12 +233,4 @@ def _trouble(trouble: ProviderTrouble) -> str:
 
 def _list(counts: Mapping[str, int]) -> str:
     """Most frequent first, then by name."""
-    return ", ".join(f"{why} ({count:,})" for why, count in _sorted(counts))
-
-
-def _counts(counts: Mapping[str, int]) -> dict[str, int]:
-    return {str(why): count for why, count in _sorted(counts)}
-
-
-def _sorted(counts: Mapping[str, int]) -> list[tuple[str, int]]:
-    return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    return ", ".join(f"{why} ({count:,})" for why, count in counted(counts))

@@ -15,9 +15,9 @@ from rich.text import Text
 
 from tgp.core.model.money import amount, digits_of
 from tgp.core.model.prices import MICRO
+from tgp.interfaces.documents import API_VERSION
 from tgp.interfaces.terminal.snapshot import plain
 
-API_VERSION = "cli.tgp.io/v1"  # of the documents that commands print; fields are added, never renamed
 UNBOUNDED = 1 << 16  # columns: nothing is cut
 PIPED_WIDTH = 200  # columns without a terminal: wide enough for every table
 NARROWEST = 40  # columns; below it lines are cut by the terminal

@@ -1,6 +1,7 @@
 """Who is asking: bearer tokens, bootstrap tokens, service account tokens, and impersonation on top."""
 
 import base64
+import json
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -87,7 +88,7 @@ class Authentication:
         """A token for a ServiceAccount, good until its end or the account's."""
         meta = account["metadata"]
         user = service_account(meta["namespace"], meta["name"], meta["uid"])
-        claims = _segment(f'{{"sub":"{user.name}"}}')
+        claims = _segment(json.dumps({"aud": list(audiences), "sub": user.name}, separators=(",", ":")))
         secret = base64.urlsafe_b64encode(self.core.entropy.token(TOKEN_BYTES)).decode().rstrip("=")
         token, expires = f"{HEADER}.{claims}.{secret}", self.core.now() + lifetime
         self.tokens[token] = IssuedToken(user, expires, audiences, ("serviceaccounts", meta["namespace"], meta["name"]))

@@ -1,0 +1,55 @@
+"""The HTTPS side of the operator: its certificate, and the pages behind the gate."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tgp.adapters.kube.reviews import KubeReviews
+from tgp.adapters.telemetry.metrics import Metrics
+from tgp.app.deps import Environment
+from tgp.app.settings import Settings
+from tgp.controllers.access.certificate_keeper import CertificateKeeper
+from tgp.controllers.deps import Deps, Stores
+from tgp.interfaces.web.gate import Gate
+from tgp.interfaces.web.offers_page import OffersPage
+from tgp.interfaces.web.openapi import OpenApiPage
+from tgp.interfaces.web.pages import MetricsOnHttps, WebPage
+from tgp.ports.http import Http
+
+
+@dataclass(frozen=True, slots=True)
+class Https:
+    keeper: CertificateKeeper
+    gate: Gate
+
+
+def make_https(
+    settings: Settings,
+    environment: Environment,
+    http: Http,
+    deps: Deps,
+    stores: Stores,
+    *,
+    metrics: Metrics,
+    leads: Callable[[], bool],
+) -> Https:
+    keeper = CertificateKeeper(
+        deps.cluster,
+        deps.journal,
+        deps.clock,
+        deps.entropy,
+        deps.settings.namespace,
+        secret=settings.https_secret,
+        serve=environment.serve,
+        may_write=lambda: not settings.observe and leads(),
+        learn=deps.learn,
+        look_every=environment.certificate_read_every,
+    )
+    metrics.certificate_expiry.set_function(
+        lambda: keeper.not_after.timestamp() if keeper.not_after is not None else 0.0
+    )
+    pages: dict[str, WebPage] = {
+        MetricsOnHttps.path: MetricsOnHttps(metrics.page),
+        OffersPage.path: OffersPage(lambda: stores.market.book, deps.clock.now, deps.compute),
+    }
+    pages[OpenApiPage.path] = OpenApiPage(pages)
+    return Https(keeper, Gate(KubeReviews(http), pages, metrics))

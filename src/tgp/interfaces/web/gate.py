@@ -1,0 +1,159 @@
+"""Who may read a page: one TokenReview, then one SubjectAccessReview; the answers are kept for ten seconds.
+
+An address that asks too often is refused before the API server is asked anything.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable
+from ipaddress import IPv6Address, ip_address
+from typing import Generic, TypeVar
+
+import msgspec
+
+from tgp.adapters.kube.reviews import SUBJECT_REVIEW, TOKEN_REVIEW, KubeReviews, KubeUser
+from tgp.adapters.kube.token_bucket import TokenBucket, TokenRate
+from tgp.adapters.telemetry.metrics import Metrics
+from tgp.core.access.kept_answers import KeptAnswers
+from tgp.core.access.rights import PageRight
+from tgp.core.access.token import TOKEN_HEADER, digest
+from tgp.interfaces.web.pages import JSON_TYPE, BadQuestion, WebPage, WebPages
+from tgp.ports.cluster import ClusterError
+from tgp.ports.http import Call, Reply
+
+PER_ADDRESS = TokenRate(per_second=20.0, burst=100)  # all commands behind one API server's proxy share an address
+MOST_ADDRESSES = 4096
+NETWORK_BITS = 64  # of an IPv6 address: the rest is its owner's to choose
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Gate:
+    def __init__(self, reviews: KubeReviews, pages: WebPages, metrics: Metrics, rate: TokenRate = PER_ADDRESS) -> None:
+        self._pages = pages
+        self._metrics = metrics
+        self._addresses = AddressLimit(rate)
+        self._users: SharedAnswers[bytes, KubeUser | str] = SharedAnswers()
+        self._rights: SharedAnswers[tuple[bytes, PageRight], bool] = SharedAnswers()
+        self._reviews = reviews
+
+    async def handle(self, call: Call) -> Reply:
+        reply = await self._answer(call)
+        self._metrics.access_requests.labels(str(reply.status)).inc()
+        return reply
+
+    async def _answer(self, call: Call) -> Reply:
+        if not self._addresses.passes(call.peer, asyncio.get_running_loop().time()):
+            return problem(429, "too many requests from this address; try again in a second", ("Retry-After", "1"))
+        token = _token(call)
+        if not token:
+            return _unauthorized(f"send a token of the cluster as Authorization: Bearer, or as {TOKEN_HEADER}")
+        try:
+            user = await self._user(token)
+            if user is None:
+                return _unauthorized("the API server does not accept this token: it is not valid or has expired")
+            return await self._page(call, token, user)
+        except ClusterError:
+            text = "the API server did not answer who you are and what you may read; try again"
+            return problem(503, text, ("Retry-After", "1"))
+
+    async def _user(self, token: str) -> KubeUser | None:
+        async def ask() -> KubeUser | str:
+            self._metrics.access_reviews.labels(TOKEN_REVIEW.kind).inc()
+            return await self._reviews.user_of(token) or ""
+
+        found = await self._users.answer(digest(token), ask)
+        return found if isinstance(found, KubeUser) else None
+
+    async def _may(self, user: KubeUser, token: str, right: PageRight) -> bool:
+        async def ask() -> bool:
+            self._metrics.access_reviews.labels(SUBJECT_REVIEW.kind).inc()
+            return await self._reviews.may(user, right)
+
+        return await self._rights.answer((digest(token), right), ask)
+
+    async def _page(self, call: Call, token: str, user: KubeUser) -> Reply:
+        page = self._pages.get(call.path.rstrip("/") or "/")
+        if page is None:
+            return problem(404, f"not found; the paths are {', '.join(sorted(self._pages))}")
+        if call.method not in ("GET", "HEAD"):
+            return problem(405, "only GET and HEAD", ("Allow", "GET, HEAD"))
+        try:
+            right = page.right(call)
+            if not await self._may(user, token, right):
+                return problem(403, f"{user.name} may not {right}{_hint(page)}")
+            return await page.answer(call)
+        except BadQuestion as error:
+            return problem(400, str(error))
+
+
+class SharedAnswers(Generic[K, V]):
+    """Answers that are kept, and asked for once also by many at a time."""
+
+    def __init__(self) -> None:
+        self._kept: KeptAnswers[K, V] = KeptAnswers()
+        self._asking: dict[K, asyncio.Future[V]] = {}  # bounded by the connections that wait
+
+    async def answer(self, key: K, ask: Callable[[], Awaitable[V]]) -> V:
+        now = asyncio.get_running_loop().time()
+        if (known := self._kept.get(key, now)) is not None:
+            return known
+        asking = self._asking.get(key)
+        if asking is None:
+            asking = self._asking[key] = asyncio.ensure_future(self._ask(key, ask, now))
+        return await asyncio.shield(asking)
+
+    async def _ask(self, key: K, ask: Callable[[], Awaitable[V]], now: float) -> V:
+        try:
+            found = await ask()
+        finally:
+            del self._asking[key]
+        self._kept.put(key, found, now)
+        return found
+
+
+class AddressLimit:
+    """A token bucket for each address; of those that were not seen for longest there are none left."""
+
+    def __init__(self, rate: TokenRate, most: int = MOST_ADDRESSES) -> None:
+        self._rate = rate
+        self._most = most
+        self._buckets: dict[str, TokenBucket] = {}
+
+    def passes(self, address: str, now: float) -> bool:
+        key = _network(address)
+        bucket = self._buckets.pop(key, None) or TokenBucket(self._rate)
+        self._buckets[key] = bucket  # last: the first is the one not seen for longest
+        while len(self._buckets) > self._most:
+            del self._buckets[next(iter(self._buckets))]
+        return bucket.take(now)
+
+
+def _network(address: str) -> str:
+    """An IPv6 address counts as its network."""
+    try:
+        found = ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(found, IPv6Address) and found.ipv4_mapped is None:
+        return str(int(found) >> NETWORK_BITS)
+    return str(found)
+
+
+def _token(call: Call) -> str:
+    if said := call.header(TOKEN_HEADER).strip():
+        return said
+    scheme, _, token = call.header("Authorization").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
+def _hint(page: WebPage) -> str:
+    return "; name a namespace of yours: ?namespace=NAME" if page.namespaced else ""
+
+
+def _unauthorized(text: str) -> Reply:
+    return problem(401, text, ("WWW-Authenticate", "Bearer"))
+
+
+def problem(status: int, text: str, *headers: tuple[str, str]) -> Reply:
+    return Reply(status, msgspec.json.encode({"code": status, "message": text}), (*JSON_TYPE, *headers))
