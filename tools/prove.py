@@ -57,7 +57,7 @@ PROOFS = (
         "budgets for 20 days with kills, 20 times with random faults, and with a crash at each write",
         ("tests/sim/test_budget_histories.py",),
     ),
-    Proof("joining plans", "all five faults at each side effect of joining", ("tests/sim/joining/test_enumerated.py",)),
+    Proof("joining plans", "all five faults at each side effect of joining", ("tests/sim/joining",)),
     Proof(
         "replicas",
         "two replicas, 12 times with random faults; pools 20 times; a day of each trouble that lasts",

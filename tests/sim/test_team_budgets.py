@@ -1,7 +1,8 @@
 """Teams, months and models: budgets over namespaces and periods, weights, hours on top, and a fresh start."""
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from tgp.api.resource import GPU_WORKLOAD_BUDGET, NAMESPACE, POD
 from tgp.api.values import rfc3339
 from tgp.core.budgets.reset import RESET
 from tgp.sim.apiserver.status_errors import Failure
+from tgp.sim.clock import WorldClock
 from tgp.sim.cluster.machines import Hardware
 from tgp.sim.world import World
 
@@ -183,15 +185,25 @@ def test_children_warn_and_their_parent_evicts(world):
 # -- quotas ------------------------------------------------------------------------------------------------------------
 
 
-def test_of_a_day_all_hours_come_back_at_midnight_where_the_team_is(world):
+def test_of_a_day_all_hours_come_back_at_midnight_where_the_team_is(monkeypatch):
+    evening = datetime(2026, 1, 5, 22, tzinfo=UTC)  # 23:00 in Berlin
+    monkeypatch.setattr("tgp.sim.world.WorldClock", partial(WorldClock, start=evening))
+    with World("team budgets") as world:
+        begin(world)
+        _hours_come_back_at_midnight(world)
+
+
+def _hours_come_back_at_midnight(world: World) -> None:
     a_budget(world, hours="0.2")
     change(world, {"quota": {"windowHours": None, "calendar": "Day", "timeZone": "Europe/Berlin"}})
     a_team_pod(world, "one", run_for="15m")
     world.run(minutes=20)
     shown = status(world)
     assert condition(world, "QuotaExceeded") == ("True", "QuotaReached")
-    assert shown["nextChangeAt"].endswith(("T22:00:00Z", "T23:00:00Z"))
-    world.run(hours=25)
+    assert shown["nextChangeAt"] == "2026-01-05T23:00:00Z"
+    world.run(minutes=30)
+    assert condition(world, "QuotaExceeded")[0] == "True", "before midnight"
+    world.run(minutes=20)
     assert condition(world, "QuotaExceeded") == ("False", "WithinBudget")
     assert consumed(world) == 0
 
@@ -269,7 +281,7 @@ def test_a_reset_is_done_once_and_an_event_says_who(world):
 
 
 def test_the_pods_that_used_most_are_named_after_they_are_gone(world):
-    a_budget(world)
+    a_budget(world, window=1)
     a_team_pod(world, "short", run_for="2m")
     a_team_pod(world, "long", run_for="10m")
     world.run(minutes=12)
@@ -279,7 +291,7 @@ def test_the_pods_that_used_most_are_named_after_they_are_gone(world):
     rows = status(world)["largest"]
     assert [row["pod"] for row in rows] == ["long", "short"]
     assert float(rows[0]["gpuHours"]) == pytest.approx(1 / 6, abs=0.01)
-    world.run(hours=25)
+    world.run(minutes=75)
     a_team_pod(world, "next", run_for="1m")
     world.run(minutes=3)
     assert [row["pod"] for row in status(world)["largest"]] == ["next"]

@@ -88,7 +88,8 @@ def look_again(
     if seen.milli:
         moments.append(max(told.at + PACE, seen.now + max(1, limits.used // STEP // seen.milli)))
     if seen.moves:
-        moments.append(max(told.at, seen.now - REFRESHED) + REFRESHED)
+        due = told.at + REFRESHED
+        moments.append(due if due > seen.now else seen.now + REFRESHED)  # it was due, and nothing had moved
     moments += [
         reached_at(limits, account, seen.now, alert)
         for alert in spec.alerts
