@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import click
@@ -18,6 +19,7 @@ from tgp.adapters.kube.connect import Connection
 from tgp.api.resource import CONFIG_MAP, GPU_WORKLOAD_BUDGET, POD
 from tgp.interfaces.cli.budgets import until
 from tgp.services.budgets import BudgetService
+from tgp.sim.clock import WorldClock
 from tgp.sim.entropy import SeededEntropy
 from tgp.sim.world import KUBERNETES, World
 
@@ -153,11 +155,17 @@ def test_reset_asks_first_and_names_who_did_it(cluster):
     assert (told["kind"], told["name"], bool(told["by"])) == ("BudgetReset", "team-a", True)
 
 
-def test_a_month_is_reported_by_the_day_from_pages_that_are_written_once(cluster):
+@pytest.fixture
+def evening(monkeypatch) -> None:
+    """Worlds begin three hours before the end of a day."""
+    monkeypatch.setattr("tgp.sim.world.WorldClock", partial(WorldClock, start=datetime(2026, 1, 5, 21, tzinfo=UTC)))
+
+
+def test_a_month_is_reported_by_the_day_from_pages_that_are_written_once(evening, cluster):
     world = cluster.world
     a_budget(world)
     a_team_pod(world, "one")
-    world.run(hours=26)
+    world.run(hours=4)
     pages = [row for row in world.api.local_api.objects(CONFIG_MAP) if "budget-days" in row["metadata"]["name"]]
     assert len(pages) == 1
     day = pages[0]["metadata"]["name"].removeprefix("tgp-budget-days-")
@@ -168,7 +176,7 @@ def test_a_month_is_reported_by_the_day_from_pages_that_are_written_once(cluster
     assert [row["budget"] for row in rows] == ["team-a"] * len(rows)
     assert rows[0]["day"] == day
     total = sum(float(row["gpu_hours"]) for row in rows)
-    assert total == pytest.approx(26.1, abs=0.1)
+    assert total == pytest.approx(4.1, abs=0.1)
     assert "team-a" in cluster.said("budgets", "report")
     assert "No budget used anything" in cluster.said("budgets", "report", "--month", "2001-01")
     cluster.said("budgets", "report", "--month", "soon", code=2)

@@ -40,7 +40,7 @@ from tgp.sim.scaled import ScaledClock, WorldSpeed
 from tools.demo_simulation import DemoSimulation
 
 STEPS_OF_A_WEEK = 400
-HOURS = amount(3, 24)  # of the embedded world
+HOURS = amount(2, 24)  # of the embedded world
 
 
 def steps(seed: int):
