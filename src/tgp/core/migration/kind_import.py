@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tgp.api.common import canonical_provider
+from tgp.api.common import DEFAULT_KEYS, canonical_provider
 from tgp.api.nodepool import CONSOLIDATION_ALIASES
 from tgp.api.resource import GPU_NODE_CLASS
 from tgp.api.talos import EARLY_DROPPED
@@ -19,7 +19,6 @@ RENAMED, CHANGED = FieldOutcome.RENAMED, FieldOutcome.CHANGED
 UNNEEDED, NOT_CONVERTED = FieldOutcome.UNNEEDED, FieldOutcome.NOT_CONVERTED
 WIREGUARD, TAILSCALE = "wireGuardConfig", "tailscaleConfig"
 OF_A_REQUEST = ("hostname", "tags")  # of tailscaleConfig; the rest is the class's
-EARLY_PROVIDERS = ("vast", "runpod", "lambdalabs", "paperspace")  # of requests that named none
 REQUEST_NAMES = {"maxPrice": "maxHourlyPrice", "spotInstance": "spot", "ttl": "maxLifetime"}
 MESH_GUIDE = "docs/migrating-from-wireguard.md"
 
@@ -125,7 +124,7 @@ def _class_of(draft: ManifestDraft) -> ManifestDraft | None:
         return None
     provider = draft.find("spec.provider")
     spec: dict[str, Any] = {
-        "providers": [{"name": name} for name in ([provider] if provider else EARLY_PROVIDERS)],
+        "providers": [{"name": name} for name in ([provider] if provider else DEFAULT_KEYS)],
     }
     if draft.find("spec.spot") is True:
         spec["instanceRequirements"] = {"spotAllowed": True}
@@ -162,8 +161,7 @@ def _class_of(draft: ManifestDraft) -> ManifestDraft | None:
         made.note(
             "spec",
             CHANGED,
-            f"the request named no provider: its class has {', '.join(EARLY_PROVIDERS)}. Remove those without an API "
-            "key.",
+            f"the request named no provider: its class has {', '.join(DEFAULT_KEYS)}. Remove those without an API key.",
         )
     return made
 
