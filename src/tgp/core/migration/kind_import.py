@@ -50,7 +50,12 @@ def convert_class(draft: ManifestDraft, settings: ImportSettings) -> None:
     if inner is not None and draft.find(f"spec.{TAILSCALE}") is None:
         draft.put(f"spec.{TAILSCALE}", draft.take(f"spec.talosConfig.{TAILSCALE}"))
         draft.note(f"spec.talosConfig.{TAILSCALE}", RENAMED, f"is now spec.{TAILSCALE}.")
+        if not draft.find("spec.talosConfig"):
+            draft.take("spec.talosConfig")
     _tailscale(draft, f"spec.{TAILSCALE}", settings)
+    if settings.to_tailscale and draft.find("spec.networking.backend") == "wireguard":
+        draft.put("spec.networking.backend", "tailscale")
+        draft.note("spec.networking.backend", CHANGED, "is now tailscale.")
     if draft.find("spec.limits") is not None:
         draft.note("spec.limits", CHANGED, "is a hard limit: machines that may exist count as well.")
     if draft.find("spec.instanceRequirements.spotAllowed") is True:

@@ -23,6 +23,7 @@ from tgp.core.model.prices import NotAPrice, hourly_microusd
 from tgp.core.model.provider_facts import CloudFacts
 from tgp.core.model.secret import Secret
 from tgp.interfaces.cli import confirm
+from tgp.interfaces.cli.check_view import why_not
 from tgp.interfaces.cli.class_file import read_text
 from tgp.interfaces.cli.interrupt import answer
 from tgp.interfaces.cli.output import waiting
@@ -170,9 +171,7 @@ class SetupForm:
                 if not self._held(name):
                     keys[name] = key
                 return tried
-            why = f"{tried.row.key}: {tried.row.why}" if tried.row.why else str(tried.row.key)
-            if tried.row.key in {KeyVerdict.VALID, KeyVerdict.UNNEEDED}:
-                why = "the key works, but the account cannot pay, or a right is missing"
+            why = why_not(tried.row)
             if known or not self._asking or tried.row.key is not KeyVerdict.REFUSED:
                 break
             click.echo(f"{facts.title}: {why}", err=True)
