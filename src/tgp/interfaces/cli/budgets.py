@@ -10,6 +10,7 @@ from tgp.core.budgets.reset import ResetAsked
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.reports.cost_report import month_window
 from tgp.interfaces.cli import budgets_view
+from tgp.interfaces.cli.completion import budget_names
 from tgp.interfaces.cli.confirm import agreed
 from tgp.interfaces.cli.context import CliServices
 from tgp.interfaces.cli.interrupt import BegunSteps, run
@@ -159,7 +160,7 @@ def simulate(
 
 
 @budgets.command("top-up")
-@click.argument("name", metavar="NAME")
+@click.argument("name", metavar="NAME", shell_complete=budget_names)
 @click.option("--gpu-hours", required=True, callback=_number, metavar="NUMBER", help="Hours on top of the quota.")
 @click.option("--until", "ends", required=True, metavar="DAY|TIME", help=f"When they lapse: {UNTIL}.")
 @click.option("--reason", default="", metavar="TEXT", help="Why, for people.")
@@ -204,7 +205,7 @@ def top_up(
 
 
 @budgets.command()
-@click.argument("name", metavar="NAME")
+@click.argument("name", metavar="NAME", shell_complete=budget_names)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("-n", "--namespace", default="", metavar="NAME", help="Default: the kubeconfig's.")
 @_output
