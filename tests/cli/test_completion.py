@@ -9,6 +9,7 @@ import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
+from tests.cli.sample_requests import send
 from tests.cli.test_status import cluster, on
 from tests.contracts.kubectl.mounted import Mounted
 from tgp.app.cli_context import CliContext
@@ -41,6 +42,20 @@ def test_names_of_requests_and_their_nodes_complete(cluster: Mounted):
     assert "request/ml/train" in completed("why", *flags, "req")
     assert all(each.startswith("node/") for each in completed("why", *flags, "node/"))
     assert completed("watch", *flags, "request/nobody") == []
+
+
+def test_names_of_budgets_complete(cluster: Mounted):
+    spec = {
+        "selector": {"matchLabels": {"team": "a"}},
+        "quota": {"gpuHours": 1, "windowHours": 24},
+        "enforcement": {"action": "AlertOnly"},
+    }
+    budget = {"apiVersion": "tgp.io/v1", "kind": "GPUWorkloadBudget", "metadata": {"name": "team-a"}, "spec": spec}
+    send(f"{cluster.url}/apis/tgp.io/v1/namespaces/ml/gpuworkloadbudgets", "POST", budget)
+    flags = ("--kubeconfig", str(cluster.kubeconfig))
+
+    assert completed("why", *flags, "budget/") == ["budget/ml/team-a"]
+    assert completed("budgets", "top-up", *flags, "ml/") == ["ml/team-a"]
 
 
 def test_a_cluster_that_cannot_be_asked_completes_nothing_and_says_nothing(tmp_path: Path, capsys):

@@ -46,6 +46,7 @@ from tgp.core.pools.status import COUNTED_EVERY, LONGEST_COUNTED
 from tgp.core.reports import doctor
 from tgp.core.requests import cooldown, drain, lifecycle, outage, provider_reports, purchase
 from tgp.interfaces.cli import down, node, offers_view, rent, status
+from tgp.services import setup_documents
 from tgp.sim import scaled
 from tgp.sim.checkers import holds, joining, leader_terms, money
 from tgp.sim.checkers import moves as move_checkers
@@ -60,8 +61,9 @@ RENT, REQUESTS, SAFETY, WEBHOOK, WORLD = (
     f"docs/{name}.md" for name in ("rent", "requests", "safety", "webhook", "world")
 )
 PLANNER, DISRUPTION, ACCOUNTING = "docs/planner.md", "docs/disruption.md", "docs/accounting.md"
-BUDGETS = "docs/budgets.md"
+BUDGETS, FIRST_STEPS = "docs/budgets.md", "docs/first-steps.md"
 ACCESS, THREATS = "docs/access.md", "docs/security.md"
+AUTOPROVISION = "docs/migrating-from-k8s-gpu-autoprovision.md"
 # Made from the code, bound by tests of their own, or without figures of the code.
 OTHER_PAGES = frozenset({FIELDS, "docs/providers.md", "docs/new-provider.md", "docs/talos-judge.md", "docs/values.md"})
 # From there on a page reports what was measured.
@@ -252,6 +254,10 @@ FIGURES = (
     Figure(BUDGETS, "then 2, 4 and so on, up to {}", recreation.LONGEST_PAUSE),
     Figure(WEBHOOK, "| `bootTimeout` | `{}`", USUAL_BOOT),
     Figure(WEBHOOK, "`minOnTime` | `{}`", default_of(PowerMachine, "min_on_time")),
+    Figure(AUTOPROVISION, "on for at least {}", default_of(PowerMachine, "min_on_time")),
+    Figure(AUTOPROVISION, "off for at least {}", default_of(PowerMachine, "min_off_time")),
+    Figure(FIRST_STEPS, "machines go after {} without pods", duration(setup_documents.IDLE, "")),
+    Figure(FIRST_STEPS, "are replaced after {}", duration(setup_documents.LONGEST_LIFE, "")),
     Figure(WEBHOOK, "`minOffTime` | `{}`", default_of(PowerMachine, "min_off_time")),
     Figure(WEBHOOK, "cools down for {}, doubling", cooldown.FIRST_COOLDOWN),
     Figure(WEBHOOK, "doubling to {}, and its pods", cooldowns.LONGEST_COOLDOWN),

@@ -121,6 +121,22 @@ def test_a_tunnel_is_replaced_by_a_tailnet_on_request():
     assert set(said(result)) == {"spec.talosConfig.image"}
 
 
+def test_a_class_that_names_its_tunnel_names_the_tailnet_then():
+    text = (
+        "apiVersion: tgp.io/v1\nkind: GPUNodeClass\nmetadata: {name: a}\nspec:\n  providers: [{name: vultr}]\n"
+        "  networking: {backend: wireguard}\n  talosConfig: {wireGuardConfig: {addressPool: 10.8.0.0/24}}\n"
+    )
+
+    assert of_text(text).complete
+    result = of_text(text, TAILSCALE)
+    assert result.complete
+    assert manifests(result)[0]["spec"] == {
+        "providers": [{"name": "vultr"}],
+        "networking": {"backend": "tailscale"},
+        "tailscaleConfig": {"tags": ["tag:tgp-gpu"]},
+    }
+
+
 def test_of_a_tailnet_a_request_keeps_its_name_and_tags():
     node_class, request = manifests(converted(ANCESTORS / "tgp-operator-request-tailscale.yaml"))
 

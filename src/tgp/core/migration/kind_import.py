@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tgp.api.common import canonical_provider
+from tgp.api.common import DEFAULT_KEYS, canonical_provider
 from tgp.api.nodepool import CONSOLIDATION_ALIASES
 from tgp.api.resource import GPU_NODE_CLASS
 from tgp.api.talos import EARLY_DROPPED
@@ -19,7 +19,6 @@ RENAMED, CHANGED = FieldOutcome.RENAMED, FieldOutcome.CHANGED
 UNNEEDED, NOT_CONVERTED = FieldOutcome.UNNEEDED, FieldOutcome.NOT_CONVERTED
 WIREGUARD, TAILSCALE = "wireGuardConfig", "tailscaleConfig"
 OF_A_REQUEST = ("hostname", "tags")  # of tailscaleConfig; the rest is the class's
-EARLY_PROVIDERS = ("vast", "runpod", "lambdalabs", "paperspace")  # of requests that named none
 REQUEST_NAMES = {"maxPrice": "maxHourlyPrice", "spotInstance": "spot", "ttl": "maxLifetime"}
 MESH_GUIDE = "docs/migrating-from-wireguard.md"
 
@@ -51,7 +50,12 @@ def convert_class(draft: ManifestDraft, settings: ImportSettings) -> None:
     if inner is not None and draft.find(f"spec.{TAILSCALE}") is None:
         draft.put(f"spec.{TAILSCALE}", draft.take(f"spec.talosConfig.{TAILSCALE}"))
         draft.note(f"spec.talosConfig.{TAILSCALE}", RENAMED, f"is now spec.{TAILSCALE}.")
+        if not draft.find("spec.talosConfig"):
+            draft.take("spec.talosConfig")
     _tailscale(draft, f"spec.{TAILSCALE}", settings)
+    if settings.to_tailscale and draft.find("spec.networking.backend") == "wireguard":
+        draft.put("spec.networking.backend", "tailscale")
+        draft.note("spec.networking.backend", CHANGED, "is now tailscale.")
     if draft.find("spec.limits") is not None:
         draft.note("spec.limits", CHANGED, "is a hard limit: machines that may exist count as well.")
     if draft.find("spec.instanceRequirements.spotAllowed") is True:
@@ -125,7 +129,7 @@ def _class_of(draft: ManifestDraft) -> ManifestDraft | None:
         return None
     provider = draft.find("spec.provider")
     spec: dict[str, Any] = {
-        "providers": [{"name": name} for name in ([provider] if provider else EARLY_PROVIDERS)],
+        "providers": [{"name": name} for name in ([provider] if provider else DEFAULT_KEYS)],
     }
     if draft.find("spec.spot") is True:
         spec["instanceRequirements"] = {"spotAllowed": True}
@@ -162,8 +166,7 @@ def _class_of(draft: ManifestDraft) -> ManifestDraft | None:
         made.note(
             "spec",
             CHANGED,
-            f"the request named no provider: its class has {', '.join(EARLY_PROVIDERS)}. Remove those without an API "
-            "key.",
+            f"the request named no provider: its class has {', '.join(DEFAULT_KEYS)}. Remove those without an API key.",
         )
     return made
 

@@ -10,11 +10,12 @@ from tgp.core.budgets.reset import ResetAsked
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.reports.cost_report import month_window
 from tgp.interfaces.cli import budgets_view
+from tgp.interfaces.cli.completion import budget_names
 from tgp.interfaces.cli.confirm import agreed
 from tgp.interfaces.cli.context import CliServices
 from tgp.interfaces.cli.interrupt import BegunSteps, run
 from tgp.interfaces.cli.next_step import as_called
-from tgp.interfaces.cli.output import show, terminal_width, waiting, write
+from tgp.interfaces.cli.output import ROW_FORMATS, UNBOUNDED, show, terminal_width, waiting, write, write_rows
 from tgp.interfaces.cli.request_name import read_subject
 from tgp.ports.cluster import ClusterError
 from tgp.services.budget_documents import BudgetBoard, BudgetLine, BudgetReport, Simulation
@@ -85,7 +86,7 @@ def _budget(name: str, namespace: str) -> ObjectKey:
 
 @click.group(invoke_without_command=True)
 @click.option("-n", "--namespace", default="", metavar="NAME", help="Only this namespace. Default: all of them.")
-@_output
+@click.option("-o", "--output", "how", type=click.Choice(ROW_FORMATS), default="table", show_default=True)
 @_where[0]
 @_where[1]
 @click.pass_context
@@ -99,11 +100,12 @@ def budgets(ctx: click.Context, *, namespace: str, how: str, kubeconfig: str, co
             board = run(_board(services, (kubeconfig, context), namespace))
     except ClusterError as error:
         raise click.ClickException(str(error)) from error
-    if how == "table":
-        width = terminal_width()
+    if how in {"table", "wide"}:
+        width = UNBOUNDED if how == "wide" else terminal_width()
         show(budgets_view.render(board, width), width)
     else:
-        write(budgets_view.as_document(board), how)
+        made = budgets_view.as_document(board)
+        write_rows(made, made["items"], [f"budget/{line.key}" for line in board.lines], how)
 
 
 async def _board(services: CliServices, where: tuple[str, str], namespace: str) -> BudgetBoard:
@@ -158,7 +160,7 @@ def simulate(
 
 
 @budgets.command("top-up")
-@click.argument("name", metavar="NAME")
+@click.argument("name", metavar="NAME", shell_complete=budget_names)
 @click.option("--gpu-hours", required=True, callback=_number, metavar="NUMBER", help="Hours on top of the quota.")
 @click.option("--until", "ends", required=True, metavar="DAY|TIME", help=f"When they lapse: {UNTIL}.")
 @click.option("--reason", default="", metavar="TEXT", help="Why, for people.")
@@ -203,7 +205,7 @@ def top_up(
 
 
 @budgets.command()
-@click.argument("name", metavar="NAME")
+@click.argument("name", metavar="NAME", shell_complete=budget_names)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("-n", "--namespace", default="", metavar="NAME", help="Default: the kubeconfig's.")
 @_output

@@ -99,10 +99,11 @@ def _rows(rows: Sequence[CheckRow], width: int) -> Iterator[Text]:
     yield from table(columns, width)
     for row in rows:
         if row.works is False:
-            yield from wrapped(f"{row.title}: {_why_not(row)}", width, first=INDENT, rest=INDENT, style="red")
+            yield from wrapped(f"{row.title}: {why_not(row)}", width, first=INDENT, rest=INDENT, style="red")
 
 
-def _why_not(row: CheckRow) -> str:
+def why_not(row: CheckRow) -> str:
+    """Why a provider cannot be used with its API key."""
     if row.key in {KeyVerdict.MISSING, KeyVerdict.REFUSED, KeyVerdict.UNTRIED}:
         return _key(row)
     if not row.can_buy:

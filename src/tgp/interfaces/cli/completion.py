@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tgp.services.request_documents import ClusterStatus
 
 PATIENCE_S = 2.0  # a shell waits while the user does
+BUDGET = "budget/"
 PROGRAM, VARIABLE = "tgp", "_TGP_COMPLETE"
 SETUP = {
     "bash": "echo 'eval \"$(tgp completion bash)\"' >> ~/.bashrc",
@@ -34,16 +35,34 @@ def completion(ctx: click.Context, shell: str) -> None:
 
 
 def live_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Requests and the Nodes of their machines; nothing if the cluster does not answer in time."""
+    """Requests and the Nodes of their machines; after `budget/` budgets. Nothing if no cluster answers in time."""
     del param
     services: CliServices | None = ctx.find_root().obj
     if services is None:
         return []
     where = (str(ctx.params.get("kubeconfig") or ""), str(ctx.params.get("context") or ""))
+    namespace = str(ctx.params.get("namespace") or "")
     with suppress(Exception):  # whatever is wrong, a shell must show no traceback
-        standing = asyncio.run(_standing(services, where, str(ctx.params.get("namespace") or "")))
+        if incomplete.startswith(BUDGET):
+            return asyncio.run(_budgets(services, where, namespace, incomplete))
+        standing = asyncio.run(_standing(services, where, namespace))
         return [item for item in _items(standing) if str(item.value).startswith(incomplete)]
     return []
+
+
+def budget_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Budgets as NAMESPACE/NAME, which is how the commands for budgets take them."""
+    found = live_names(ctx, param, f"{BUDGET}{incomplete}")
+    return [CompletionItem(str(item.value).removeprefix(BUDGET), help=item.help) for item in found]
+
+
+async def _budgets(
+    services: "CliServices", where: tuple[str, str], namespace: str, incomplete: str
+) -> list[CompletionItem]:
+    async with asyncio.timeout(PATIENCE_S), services.budgets(*where) as budgets:
+        board = await budgets.board(namespace)
+    items = [CompletionItem(f"{BUDGET}{line.key}", help=line.budget.spec.enforcement.action) for line in board.lines]
+    return [item for item in items if str(item.value).startswith(incomplete)]
 
 
 async def _standing(services: "CliServices", where: tuple[str, str], namespace: str) -> "ClusterStatus":

@@ -4,6 +4,7 @@ import shlex
 
 import click
 
+from tgp.api.common import DEFAULT_KEYS
 from tgp.core.migration.conversion import convert_files
 from tgp.core.migration.kind_import import ImportSettings
 from tgp.core.model.offer import BootMode
@@ -15,7 +16,6 @@ from tgp.interfaces.cli.output import write
 from tgp.interfaces.cli.talos_join import USUAL_NAMESPACE
 
 INCOMPLETE = 1
-RENTS = ("vast", "runpod", "lambdalabs", "paperspace", "vultr", "gcp")
 
 
 class UnreadableImport(click.ClickException):
@@ -72,7 +72,7 @@ def import_files(
     """  # noqa: D301 - click's own mark for lines that are not wrapped
     services: CliServices = ctx.obj
     texts = [(name, read_text(name)) for name in dict.fromkeys(files)]
-    known = {name: services.facts(name) for name in RENTS}
+    known = {name: services.facts(name) for name in DEFAULT_KEYS}
     containers = {name: facts.title for name, facts in known.items() if set(facts.boot) == {BootMode.CONTAINER}}
     result = convert_files(
         texts, ImportSettings(home, operator_namespace, to_tailscale=mesh == "tailscale", containers=containers)

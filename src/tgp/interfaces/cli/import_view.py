@@ -67,10 +67,10 @@ def _report(result: ImportResult, width: int, checking: str) -> Iterator[Text]:
     notes = result.all_notes
     if notes:
         columns = [
-            TableColumn("FILE", tuple((f"{note.file}:{note.line}", "") for note in notes)),
-            TableColumn("OBJECT", tuple((note.subject, "") for note in notes)),
+            TableColumn("OUTCOME", tuple((str(note.outcome), STYLES.get(note.outcome, "dim")) for note in notes)),
             TableColumn("FIELD", tuple((note.field, "bold") for note in notes)),
-            TableColumn("", tuple((str(note.outcome), STYLES.get(note.outcome, "dim")) for note in notes)),
+            TableColumn("OBJECT", tuple((note.subject, "") for note in notes)),
+            TableColumn("FILE", tuple((f"{note.file}:{note.line}", "dim") for note in notes)),
         ]
         head, *rows = table(columns, width)
         yield head

@@ -23,6 +23,7 @@ from tgp.core.model.prices import NotAPrice, hourly_microusd
 from tgp.core.model.provider_facts import CloudFacts
 from tgp.core.model.secret import Secret
 from tgp.interfaces.cli import confirm
+from tgp.interfaces.cli.check_view import why_not
 from tgp.interfaces.cli.class_file import read_text
 from tgp.interfaces.cli.interrupt import answer
 from tgp.interfaces.cli.output import waiting
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 
 USUAL_CEILING = "2.00"  # dollars per hour
 TRIES = 3  # of a key that is refused
-FIRST_CHOICE = "vultr"
 TALOS_FILES = ("worker.yaml", "secrets.yaml")  # as talosctl gen config and talosctl gen secrets name them
 OAUTH_PAGE = "https://login.tailscale.com/admin/settings/oauth"
 READ_CONFIG = (
@@ -131,8 +131,8 @@ class SetupForm:
                 raise click.UsageError(f"--provider {name}: known are {', '.join(DEFAULT_KEYS)}.")
             return name
         held = [name for name, key in DEFAULT_KEYS.items() if self._held(key) or name in self._terminal_keys()]
-        joining = [name for name in DEFAULT_KEYS if _joins(self.services.facts(name))]
-        if found := next((name for name in sorted(joining, key=self._surest) if name in held), None):
+        joining = self._joining()
+        if found := next((name for name in joining if name in held), None):
             return found
         if self.survey.blocking:
             return ""
@@ -140,21 +140,23 @@ class SetupForm:
             self._gap(
                 "API key",
                 f"no provider is chosen: {', '.join(joining)} have machines that can join a Talos cluster",
-                f"tgp init --provider {FIRST_CHOICE} < FILE-WITH-THE-KEY",
+                f"tgp init --provider {joining[0]} < FILE-WITH-THE-KEY",
             )
             return ""
-        for name in sorted(joining, key=self._surest):
+        for name in joining:
             click.echo(f"  {name:<12}{_how(self.services.facts(name))}", err=True)
-        return canonical_provider(self._ask("Provider", FIRST_CHOICE))
+        return canonical_provider(self._ask("Provider", joining[0]))
 
-    def _surest(self, name: str) -> tuple[bool, bool]:
-        return BootMode.NATIVE not in self.services.facts(name).boot, name != FIRST_CHOICE
+    def _joining(self) -> list[str]:
+        """The providers whose machines can become nodes; those that boot Talos images first."""
+        found = [name for name in DEFAULT_KEYS if _joins(self.services.facts(name))]
+        return sorted(found, key=lambda name: BootMode.NATIVE not in self.services.facts(name).boot)
 
     async def _key(self, provider: str, keys: dict[str, Secret]) -> TriedProvider | None:
         """None: there is a gap."""
         if provider not in DEFAULT_KEYS or not _joins(self.services.facts(provider)):
             words = f"{provider} has no machines that can join a Talos cluster"
-            self._gap("provider", words, f"tgp init --provider {FIRST_CHOICE}")
+            self._gap("provider", words, f"tgp init --provider {self._joining()[0]}")
             return None
         facts, name = self.services.facts(provider), DEFAULT_KEYS[provider]
         known = self._held(name) or self._terminal_keys().get(provider)
@@ -169,9 +171,7 @@ class SetupForm:
                 if not self._held(name):
                     keys[name] = key
                 return tried
-            why = f"{tried.row.key}: {tried.row.why}" if tried.row.why else str(tried.row.key)
-            if tried.row.key in {KeyVerdict.VALID, KeyVerdict.UNNEEDED}:
-                why = "the key works, but the account cannot pay, or a right is missing"
+            why = why_not(tried.row)
             if known or not self._asking or tried.row.key is not KeyVerdict.REFUSED:
                 break
             click.echo(f"{facts.title}: {why}", err=True)

@@ -13,6 +13,8 @@ from tgp.interfaces.cli.context import CliServices
 from tgp.interfaces.cli.interrupt import run
 from tgp.interfaces.cli.next_step import next_lines
 from tgp.interfaces.cli.output import (
+    ROW_FORMATS,
+    UNBOUNDED,
     Cell,
     TableColumn,
     document,
@@ -23,7 +25,7 @@ from tgp.interfaces.cli.output import (
     usd,
     waiting,
     wrapped,
-    write,
+    write_rows,
 )
 from tgp.interfaces.terminal.snapshot import age
 from tgp.ports.cluster import ClusterError
@@ -34,7 +36,7 @@ STATES = {"Ready": "green", "NotReady": "red", "Off": "dim"}
 
 
 @click.command()
-@click.option("-o", "--output", "how", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True)
+@click.option("-o", "--output", "how", type=click.Choice(ROW_FORMATS), default="table", show_default=True)
 @click.option("--kubeconfig", default="", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config.")
 @click.option("--context", default="", metavar="NAME", help="Default: the kubeconfig's current one.")
 @click.pass_obj
@@ -48,11 +50,12 @@ def nodes(services: CliServices, *, how: str, kubeconfig: str, context: str) -> 
             report = run(_report(services, kubeconfig, context))
     except ClusterError as error:
         raise click.ClickException(str(error)) from error
-    if how == "table":
-        width = terminal_width()
+    if how in {"table", "wide"}:
+        width = UNBOUNDED if how == "wide" else terminal_width()
         show(render(report, width), width)
     else:
-        write(as_document(report), how)
+        made = as_document(report)
+        write_rows(made, made["nodes"], [f"node/{row.name}" for row in report.nodes], how)
 
 
 async def _report(services: CliServices, kubeconfig: str, context: str) -> NodesReport:

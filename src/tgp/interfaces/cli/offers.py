@@ -14,12 +14,11 @@ from tgp.interfaces.cli.context import CliServices, OfferActions
 from tgp.interfaces.cli.interrupt import BegunSteps, run
 from tgp.interfaces.cli.offers_by_gpu import models_document, models_of, render_models
 from tgp.interfaces.cli.offers_view import SHOWN, folded, render
-from tgp.interfaces.cli.output import UNBOUNDED, show, terminal_width, waiting, write
+from tgp.interfaces.cli.output import ROW_FORMATS, UNBOUNDED, show, terminal_width, waiting, write_rows
 from tgp.interfaces.offer_list import offer_list
 from tgp.services.market_documents import OfferAnswer, OfferQuestion
 
 LOOK_EVERY = 5.0  # seconds between two frames of --watch; the price book refreshes at its own pace
-OUTPUTS = ["table", "wide", "json", "yaml", "name"]
 NOTHING_FITS = 1  # the exit code of grep
 BELOW_ROWS = 12  # lines of a screen: heads, and the notes under a table
 FEWEST = 3
@@ -49,7 +48,7 @@ def _price(_ctx: click.Context, _param: click.Parameter, value: str | None) -> i
 @click.option(
     "--limit", type=click.IntRange(0), help=f"Number of offers, best first; 0: all. Default: {SHOWN} in a table."
 )
-@click.option("-o", "--output", "how", type=click.Choice(OUTPUTS), default="table", show_default=True)
+@click.option("-o", "--output", "how", type=click.Choice(ROW_FORMATS), default="table", show_default=True)
 @market_options
 @click.option("--direct", is_flag=True, help="Ask the providers with this terminal's API keys, never the operator.")
 @click.option("-w", "--watch", is_flag=True, help="Refresh until Ctrl-C.")
@@ -132,11 +131,10 @@ def _print(answer: OfferAnswer, form: OutputForm) -> None:
     rows, notes, limit = answer.rows, answer.notes, form.rows
     if form.by_gpu:
         _print_models(answer, form)
-    elif form.how in {"json", "yaml"}:
-        write(offer_list(rows[:limit] if limit else rows, notes), form.how)
-    elif form.how == "name":
-        for row in rows[:limit] if limit else rows:
-            click.echo(row.name)
+    elif form.how not in {"table", "wide"}:
+        listed = rows[:limit] if limit else rows
+        made = offer_list(listed, notes)
+        write_rows(made, made["items"], [row.name for row in listed], form.how)
     else:
         width, wide = terminal_width(), form.how == "wide"
         shown, notes = folded(rows, notes) if form.fold else (rows, notes)
@@ -146,11 +144,9 @@ def _print(answer: OfferAnswer, form: OutputForm) -> None:
 def _print_models(answer: OfferAnswer, form: OutputForm) -> None:
     rows, notes = folded(answer.rows, answer.notes) if form.fold else (answer.rows, answer.notes)
     models = models_of(rows)[: form.limit or None]
-    if form.how in {"json", "yaml"}:
-        write(models_document(models), form.how)
-    elif form.how == "name":
-        for model in models:
-            click.echo(model.gpu)
+    if form.how not in {"table", "wide"}:
+        made = models_document(models)
+        write_rows(made, made["items"], [model.gpu for model in models], form.how)
     else:
         width = terminal_width()
         show(render_models(models, notes, width), width)

@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -23,6 +23,8 @@ PIPED_WIDTH = 200  # columns without a terminal: wide enough for every table
 NARROWEST = 40  # columns; below it lines are cut by the terminal
 GAP = 2
 TIGHT_GAP = 1
+
+ROW_FORMATS = ("table", "wide", "json", "yaml", "name", "csv")  # -o of commands that print rows
 
 Cell: TypeAlias = tuple[str, str]  # text and its style
 
@@ -143,3 +145,40 @@ def write(value: dict[str, Any], how: str) -> None:
     from tgp.api.crds import as_yaml  # imports all kinds: not needed for a table
 
     click.echo(as_yaml(value), nl=False)
+
+
+def write_rows(value: dict[str, Any], rows: Sequence[Mapping[str, Any]], names: Sequence[str], how: str) -> None:
+    """A document of rows as `json`, `yaml`, `name` (one per line, as other commands take it) or `csv`."""
+    if how in {"json", "yaml"}:
+        write(value, how)
+    elif how == "name":
+        for name in names:
+            click.echo(name)
+    else:
+        click.echo(_as_csv([dict(_flat(row)) for row in rows]), nl=False)
+
+
+def _as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    """A column for each field that any row has, in the order of the first row; no row: nothing at all."""
+    import csv  # not needed for a table
+    import io
+
+    named = list(dict.fromkeys(head for row in rows for head in row))
+    heads = [head for head in named if not any(other.startswith(f"{head}.") for other in named)]  # null in some rows
+    out = io.StringIO()
+    writer = csv.DictWriter(out, heads, restval="", extrasaction="ignore", lineterminator="\n")
+    if heads:
+        writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+def _flat(row: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """`request.name` for a field of a field; null is empty, and a list is its items in JSON."""
+    for key, value in row.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{before}{key}.")
+        elif isinstance(value, list | bool):
+            yield f"{before}{key}", json.dumps(value, ensure_ascii=False)
+        else:
+            yield f"{before}{key}", "" if value is None else value

@@ -7,7 +7,7 @@ import click
 
 from tgp.interfaces.cli.context import CliServices, RequestActions
 from tgp.interfaces.cli.interrupt import run
-from tgp.interfaces.cli.output import show, terminal_width, waiting, write
+from tgp.interfaces.cli.output import ROW_FORMATS, UNBOUNDED, show, terminal_width, waiting, write_rows
 from tgp.interfaces.cli.status_view import as_document, render
 from tgp.ports.cluster import ClusterError
 from tgp.services.request_documents import ClusterStatus
@@ -21,7 +21,7 @@ LOOK_EVERY = 2.0  # seconds between two frames of --watch
 )
 @click.option("--all", "every", is_flag=True, help="Also finished and failed requests.")
 @click.option("-w", "--watch", is_flag=True, help="Refresh until Ctrl-C.")
-@click.option("-o", "--output", "how", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True)
+@click.option("-o", "--output", "how", type=click.Choice(ROW_FORMATS), default="table", show_default=True)
 @click.option("--kubeconfig", default="", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config.")
 @click.option("--context", default="", metavar="NAME", help="Default: the kubeconfig's current one.")
 @click.pass_obj
@@ -45,7 +45,7 @@ async def _status(
         with waiting("asking the cluster …"):
             standing = await requests.standing(namespace)
         while True:
-            if watch and how == "table":
+            if watch and how in {"table", "wide"}:
                 click.clear()
             _print(standing, how, every=every)
             if not watch:
@@ -55,8 +55,10 @@ async def _status(
 
 
 def _print(standing: ClusterStatus, how: str, *, every: bool) -> None:
-    if how == "table":
-        width = terminal_width()
+    if how in {"table", "wide"}:
+        width = UNBOUNDED if how == "wide" else terminal_width()
         show(render(standing, width, every=every), width)
     else:
-        write(as_document(standing), how)
+        made = as_document(standing)
+        names = [f"request/{each.metadata.namespace}/{each.metadata.name}" for each in standing.requests]
+        write_rows(made, made["requests"], names, how)
