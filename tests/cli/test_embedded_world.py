@@ -14,15 +14,18 @@ import pytest
 from tests.amounts import amount
 from tgp.adapters.clock import SystemClock
 from tgp.adapters.entropy import SystemEntropy
-from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, JOB
+from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, JOB, POD
 from tgp.app.demo import kubeconfig, scenario
 from tgp.app.demo.machines import MACHINES
 from tgp.app.demo.operator import RESTARTS, DemoOperator, settings_at
 from tgp.app.demo.scenario import (
+    ChangeImage,
     DeleteOwnRequest,
     GainPower,
     LosePower,
+    LoseSpot,
     Rent,
+    ScaleService,
     StartJob,
     SupplyKeys,
     Suspend,
@@ -81,6 +84,19 @@ def test_equal_seeds_give_equal_plans_and_no_two_jobs_one_name():
     assert len({(job.namespace, job.name) for job in jobs}) == len(jobs) > 50
 
 
+def test_every_day_a_service_grows_and_shrinks_its_machines_drift_and_a_spot_machine_is_lost():
+    for day in (0, 1):
+        begin, end = day * 24 * 60, (day + 1) * 24 * 60
+        told = [step for minute, step in steps(1) if begin <= minute < end]
+        found = [step for step in told if isinstance(step, ScaleService | LoseSpot | ChangeImage)]
+        assert found == [
+            ScaleService("web", "chat", 6),
+            LoseSpot(),
+            ChangeImage("serving", scenario.IMAGES[day]),
+            ScaleService("web", "chat", 2),
+        ]
+
+
 def test_something_of_everything_happens_in_the_first_half_minute():
     early = {type(step) for minute, step in steps(1) if minute <= 30}
 
@@ -108,6 +124,9 @@ def test_something_of_everything_happens_in_the_first_half_minute():
             "team ml asked for a machine with RTX4090 for at most $0.60/h: request n",
         ),
         (DeleteOwnRequest("ml", "n"), "team ml deleted request n"),
+        (ScaleService("web", "chat", 6), "team web scaled Deployment chat to 6 replicas"),
+        (LoseSpot(), "a provider took back a spot machine"),
+        (ChangeImage("c", "v1.13.1"), "an administrator set the Talos image of class c to v1.13.1"),
     ],
 )
 def test_every_step_has_a_sentence(step, told):
@@ -130,6 +149,21 @@ def test_the_script_tells_what_it_did_and_the_providers_what_they_charged():
     assert bill.spent_microusd > 0
     assert bill.rented >= 1
     assert bill.terminated <= bill.rented
+
+
+def test_a_service_gets_machines_of_its_own_class_and_loses_one():
+    with DemoSimulation() as simulation:
+        take, local_api = simulation.world.player.take, simulation.world.server.local_api
+        assert not take(LoseSpot()), "there is none yet"
+        simulation.run(minutes=5, with_view=False)
+        assert take(ScaleService("web", "chat", 2))
+        simulation.run(minutes=10, with_view=False)
+        chat = [pod for pod in local_api.objects(POD) if pod["metadata"]["name"].startswith("chat-")]
+        assert [pod["status"]["phase"] for pod in chat] == ["Running", "Running"]
+        assert take(ChangeImage("serving", "v1.13.1"))
+        assert take(LoseSpot())
+        fleet = simulation.world.market.admin.simulators["simulated"].fleet
+        assert [machine.interrupted for machine in fleet.living() if machine.spot].count(True) == 1
 
 
 def test_hours_pass_without_an_error_and_without_a_failed_reconcile():

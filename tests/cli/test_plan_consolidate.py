@@ -3,8 +3,8 @@
 import pytest
 
 from tests.cli.sample_requests import send
+from tests.cli.test_plan import STATUS, everything, plan, planned, pod_spec, with_pool
 from tests.cli.test_plan import cluster as cluster  # noqa: PLC0414 - a fixture
-from tests.cli.test_plan import everything, plan, planned, pod_spec, with_pool
 from tests.cli.test_why_plan import joined
 from tests.contracts.kubectl.mounted import Mounted
 
@@ -71,6 +71,17 @@ def test_a_closed_budget_is_what_it_waits_for(cluster: Mounted):
         "waits for   spec.disruption.budgets[0] (nodes: 0) allows no more disruption now"
         in plan(cluster, "--consolidate").stdout
     )
+
+
+def test_an_exchange_that_buys_a_machine_waits_for_its_saving_to_hold(cluster: Mounted):
+    with_pool(cluster, disruption=POLICY)
+    joined(cluster)
+    serves(cluster)
+    cheaper = [{**row, "pricePerHour": "0.30"} for row in STATUS["availableGPUs"]]
+    where = f"{cluster.url}/apis/tgp.io/v1/gpunodeclasses/standard/status"
+    send(where, "PATCH", {"status": {"availableGPUs": cheaper}}, "application/merge-patch+json")
+
+    assert "waits for   the saving has to hold for 30m" in plan(cluster, "--consolidate").stdout
 
 
 def test_without_a_pool_that_moves_pods_it_says_what_to_set(cluster: Mounted):

@@ -40,6 +40,10 @@ SHORT: Mapping[str, float] = {
     "tgp.controllers.joining.reconciler:SWEEP_EVERY": 6,
     "tgp.core.disruption.causes:SCHEDULED_WITHIN": 3,
     "tgp.controllers.disruption.reconciler:BELIEVED_AFTER": 3,
+    "tgp.controllers.disruption.reconciler:SEARCHED_EVERY": 3,
+    "tgp.controllers.disruption.observe:SEARCHED_EVERY": 3,
+    "tgp.core.disruption.candidates:SETTLED_FOR": 5,
+    "tgp.core.disruption.candidates:HELD_FOR": 10,
 }
 POWER_ADDRESS = ip_address("10.77.0.2")  # private: where the machines of a household live
 

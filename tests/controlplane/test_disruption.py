@@ -183,3 +183,74 @@ def test_another_image_replaces_machines_first_and_pods_leave_one_at_a_time(plan
     assert evictions[0].at >= min(deleted.values()), "a pod was evicted early"
     assert len(bought(simulators)) == 2 * PODS
     replicas.until(lambda: sum(machine.alive for machine in bought(simulators)) == PODS, "the old ones are gone")
+
+
+# -- three machines for two --------------------------------------------------------------------------------------------
+
+
+def sells(simulators: Simulators, **dollars: float | None) -> None:
+    """Only these types are on sale from now on, each at one price in all places; None: at the price that it has."""
+
+    def change(api: Any) -> None:
+        fleet = api.simulators[PROVIDER].fleet
+        for name, stand in fleet.stands.items():
+            sku = stand.product.sku.replace(".", "_")
+            stand.stock = 4 if sku in dollars else 0
+            if (price := dollars.get(sku)) is not None:
+                fleet.reprice(name, int(price * 1_000_000))
+
+    simulators.look(change)
+
+
+def exchanged_manifests(simulators: Simulators) -> tuple[dict[str, Any], ...]:
+    node_class, pool, deployment, guard = manifests(simulators)
+    disruption = {
+        "consolidationPolicy": "WhenEmptyOrUnderutilized",
+        "consolidateAfter": "5s",
+        "budgets": [{"nodes": "100%"}],
+    }
+    spec = {"nodeClassRef": {"name": "cheap"}, "disruption": disruption}
+    template = deployment["spec"]["template"]
+    pod = {key: value for key, value in template["spec"].items() if key != "affinity"}
+    labels = {"app": "batch"}
+    deployment_spec = {
+        "replicas": 3,
+        "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}, "spec": pod},
+    }
+    return (
+        {**node_class, "metadata": {"name": "cheap"}},
+        {**pool, "metadata": {**pool["metadata"], "name": "cheap"}, "spec": spec},
+        {**deployment, "metadata": {**deployment["metadata"], "name": "batch"}, "spec": deployment_spec},
+        {
+            **guard,
+            "metadata": {**guard["metadata"], "name": "batch"},
+            "spec": {"maxUnavailable": 1, "selector": {"matchLabels": labels}},
+        },
+    )
+
+
+def test_three_machines_become_two_and_pods_leave_one_at_a_time(plane, admin, simulators, replicas):
+    def own() -> dict[str, dict[str, Any]]:
+        return {name: each for name, each in requests(plane).items() if name.startswith("cheap-")}
+
+    def at_work() -> int:
+        return len([name for name in running(pods_of(plane)) if name.startswith("batch-")])
+
+    sells(simulators, t4_1=None)
+    admin.apply(*exchanged_manifests(simulators))
+    replicas.until(lambda: at_work() == 3, lambda: f"all pods run: {told(plane)}")
+    before = own()
+    assert len(before) == 3
+
+    sells(simulators, rtx4090_2=0.20)
+    least = 3
+
+    def exchanged() -> bool:
+        nonlocal least
+        least = min(least, at_work())
+        return not before.keys() & own().keys() and at_work() == 3
+
+    replicas.until(exchanged, lambda: f"three became two: {told(plane)}", within_s=300)
+    assert least >= 2
+    assert len(own()) == 2

@@ -1,18 +1,20 @@
 """Which machines would be exchanged for cheaper ones now, pool by pool, as a terminal sees it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from tgp.adapters.clouds.registry import facts_of
 from tgp.api.common import PROVIDERS
 from tgp.api.nodepool import GPUNodePool, canonical_policy
+from tgp.api.values import go_duration
 from tgp.controllers.requests.indexes import BY_POOL_UID, PODS_BY_NODE
 from tgp.core.disruption.budgets import allowance
-from tgp.core.disruption.candidates import standing_of
+from tgp.core.disruption.candidates import HELD_FOR, standing_of
 from tgp.core.disruption.causes import UNDERUTILIZED, WHEN_UNDERUTILIZED, Machine, Standing
 from tgp.core.disruption.exchange import Consolidation, ExchangeInput, exchanges
-from tgp.core.disruption.moves import disturbed
+from tgp.core.disruption.moves import CONDITION, UNPROVEN, disturbed
 from tgp.core.model.attempts import attempts_of, open_attempt, provider_of
+from tgp.core.model.conditions import condition_in
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.spend import INSTANT
@@ -41,7 +43,8 @@ def consolidation_of(world: TerminalWorld, pool: ObjectKey | None) -> Consolidat
         waits_for = _waits_for(record.value, tuple(standing.values()), world)
         for each in made.exchanges:
             leaving = tuple((nodes[key], standing[key].hourly_microusd) for key in each.candidates)
-            found.append(PlannedExchange(record.key, leaving, each, waits_for))
+            held = _to_hold([standing[key] for key in each.candidates]) if each.orders else ""
+            found.append(PlannedExchange(record.key, leaving, each, waits_for or held))
     return ConsolidationPlan(
         now, tuple(each.key for each in named), tuple(found), left, too_little, limited, world.sight.unseen
     )
@@ -75,6 +78,13 @@ def _standing(world: TerminalWorld, record: KubeObject[GPUNodePool], pool: GPUNo
         found = standing_of(machine, pool, world.observation.world.spot_loss, now, billing_step=step)
         if found is not None:
             yield found
+
+
+def _to_hold(standing: Iterable[Standing]) -> str:
+    """As the operator says it of these machines; only it knows since when the saving has held."""
+    conditions = (condition_in(each.machine.record.status, CONDITION) for each in standing)
+    said = [each.message for each in conditions if each is not None and each.reason == UNPROVEN]
+    return said[0].rpartition("; ")[2] if said else f"the saving has to hold for {go_duration(HELD_FOR)}"
 
 
 def _waits_for(pool: GPUNodePool, standing: tuple[Standing, ...], world: TerminalWorld) -> str:

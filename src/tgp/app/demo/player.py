@@ -6,15 +6,18 @@ from contextlib import suppress
 from random import Random
 from typing import Any, assert_never
 
-from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, JOB, SECRET, Resource
+from tgp.api.resource import DEPLOYMENT, GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, JOB, SECRET, Resource
 from tgp.app.demo.fixtures import FIELD_MANAGER, NAMESPACE
 from tgp.app.demo.machines import GPU, REBOOTED
 from tgp.app.demo.market import EmbeddedMarket
 from tgp.app.demo.scenario import (
+    ChangeImage,
     DeleteOwnRequest,
     GainPower,
     LosePower,
+    LoseSpot,
     Rent,
+    ScaleService,
     StartJob,
     Step,
     SupplyKeys,
@@ -88,8 +91,25 @@ class ScenarioPlayer:
                 if self._user.get(GPU_REQUEST, namespace, name) is None:
                     return False
                 self._user.delete(GPU_REQUEST, namespace, name)
+            case ScaleService(namespace, name, replicas):
+                return self._change(DEPLOYMENT, namespace, name, {"spec": {"replicas": replicas}})
+            case LoseSpot():
+                return self._lose_spot()
+            case ChangeImage(node_class, image):
+                return self._change(GPU_NODE_CLASS, "", node_class, {"spec": {"talosConfig": {"image": image}}})
             case _:
                 assert_never(step)
+        return True
+
+    def _lose_spot(self) -> bool:
+        fleets = [simulator.fleet for simulator in self._market.admin.simulators.values()]
+        found = [
+            (machine.created_at, machine.id, fleet) for fleet in fleets for machine in fleet.living() if machine.spot
+        ]
+        if not found:
+            return False
+        _, name, fleet = max(found, key=lambda each: each[:2])
+        fleet.interrupt(fleet.machines[name], fleet.advance())
         return True
 
     def _change(self, resource: Resource, namespace: str, name: str, change: dict[str, Any]) -> bool:

@@ -83,8 +83,41 @@ class DeleteOwnRequest:
     name: str
 
 
+@dataclass(frozen=True, slots=True)
+class ScaleService:
+    """A user changes the replicas of a Deployment."""
+
+    namespace: str
+    name: str
+    replicas: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoseSpot:
+    """A provider takes back the newest spot machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeImage:
+    """An administrator edits a class: its machines get another Talos image."""
+
+    node_class: str
+    image: str
+
+
 Step: TypeAlias = (
-    SupplyKeys | WithdrawKeys | WantGpus | Suspend | StartJob | LosePower | GainPower | Rent | DeleteOwnRequest
+    SupplyKeys
+    | WithdrawKeys
+    | WantGpus
+    | Suspend
+    | StartJob
+    | LosePower
+    | GainPower
+    | Rent
+    | DeleteOwnRequest
+    | ScaleService
+    | LoseSpot
+    | ChangeImage
 )
 
 OAUTH = ("client-id", "client-secret")
@@ -92,6 +125,9 @@ ANY_MODEL = ("RTX4090", "RTX3090")
 HOUR = 60.0  # the plan counts in minutes
 MORNING = 2  # hour of the day, counted from the start: a burst of jobs begins
 BURST = (16, 8, 4)  # pods of its jobs
+OPEN, NOON, NEW_IMAGE, CLOSED = 1, 6, 9, 17  # hours of the day, counted from the start: what `_service` does then
+BUSY_REPLICAS, QUIET_REPLICAS = 6, 2  # of the service, in the day and in the evening
+IMAGES = ("v1.13.1", "v1.13.2")  # of the service's machines, in turn
 QUIET_AFTER = 19  # hour of the day, counted from the start: fewer jobs begin afterwards
 REQUEST_NAMES = ("notebook", "devbox", "scratch", "demo")
 LAB_EVERY = 6  # hours between two jobs of the students
@@ -145,6 +181,12 @@ def describe(step: Step) -> str:
             return f"team {namespace} asked for a machine with {gpu} for at most ${price}/h: request {name}"
         case DeleteOwnRequest(namespace, name):
             return f"team {namespace} deleted request {name}"
+        case ScaleService(namespace, name, replicas):
+            return f"team {namespace} scaled Deployment {name} to {replicas} replicas"
+        case LoseSpot():
+            return "a provider took back a spot machine"
+        case ChangeImage(node_class, image):
+            return f"an administrator set the Talos image of class {node_class} to {image}"
         case _:
             assert_never(step)
 
@@ -164,6 +206,7 @@ def plan(rng: Random) -> Iterator[tuple[float, Step]]:
         number += len(steps)
         steps += _incidents(rng, hour)
         steps += _rentals(rng, hour)
+        steps += _service(hour)
         yield from sorted(steps, key=lambda pair: pair[0])
 
 
@@ -188,6 +231,19 @@ def _jobs(rng: Random, hour: int, number: int) -> Iterator[tuple[float, Step]]:
             fails=rng.random() < 0.1,
         )
         yield hour * HOUR + rng.uniform(0, 55), job
+
+
+def _service(hour: int) -> Iterator[tuple[float, Step]]:
+    """A service grows for the day and shrinks in the evening; between, a spot machine is lost and machines drift."""
+    start, today = hour * HOUR, hour % 24
+    if today == OPEN:
+        yield start + 1, ScaleService("web", "chat", BUSY_REPLICAS)
+    elif today == NOON:
+        yield start, LoseSpot()
+    elif today == NEW_IMAGE:
+        yield start, ChangeImage("serving", IMAGES[hour // 24 % len(IMAGES)])
+    elif today == CLOSED:
+        yield start, ScaleService("web", "chat", QUIET_REPLICAS)
 
 
 def _rentals(rng: Random, hour: int) -> Iterator[tuple[float, Step]]:

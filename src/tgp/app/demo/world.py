@@ -72,7 +72,7 @@ class EmbeddedWorld:
         for provider, simulator in self.market.admin.simulators.items():
             if provider != OWNED:  # the owned machines are on already
                 self._node_bootstrap.adopt(simulator)
-        self._player = ScenarioPlayer(self.server, self._cluster, self.market, clock)
+        self.player = ScenarioPlayer(self.server, self._cluster, self.market, clock)
         for machine in MACHINES:
             self._cluster.power_on(machine)
 
@@ -91,11 +91,11 @@ class EmbeddedWorld:
 
     def scenario(self) -> Coroutine[Any, Any, None]:
         """User actions and machine failures, until cancelled."""
-        return self._player.play(Random(f"{self._seed}/script"))
+        return self.player.play(Random(f"{self._seed}/script"))
 
     def scenario_lines(self) -> tuple[ScenarioLine, ...]:
         """The last steps of the scenario, oldest first."""
-        return tuple(self._player.scenario_lines)
+        return tuple(self.player.scenario_lines)
 
     async def handle(self, call: Call) -> Reply | Streaming:
         """A client without a token is the administrator, as behind `kubectl proxy`; so only local clients are accepted.

@@ -13,7 +13,6 @@ from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.nodepool import GPUNodePool, canonical_policy
 from tgp.api.request import GPURequest
 from tgp.api.values import go_duration
-from tgp.controllers.pools.indexes import WAITING_PODS, YES
 from tgp.controllers.pools.memory import PoolMemory
 from tgp.controllers.pools.observe import PlanObservation, WorldObserver
 from tgp.controllers.requests.indexes import BY_NODE, BY_POOL_UID, PODS_BY_NODE
@@ -126,7 +125,8 @@ class DisruptionObserver:
         planned = next((each for each in world.world.pools if each.key == seen.pool.key), None)
         seen = replace(seen, stopped=planned.stopped if planned is not None else "")
         placed = dict(self._memory.placed)
-        leaving = (*self._leaving(frozenset(keys)), *self._unplanned(placed))
+        unplanned = (pod for pod in world.world.pods if uid_text(pod.uid) not in placed)  # since the last plan
+        leaving = (*self._leaving(frozenset(keys)), *unplanned)
         found = await self._compute.run(lambda: refits(seen, keys, world.world, placed, leaving))
         return seen, world, found
 
@@ -321,11 +321,6 @@ class DisruptionObserver:
     def _stamp(self, pool: GPUNodePool, provider: str) -> str:
         node_class = self._class_of(pool)
         return "" if node_class is None else stamp_of(pool, node_class, provider, self._default_backend)
-
-    def _unplanned(self, placed: Mapping[str, str]) -> Iterator[Pod]:
-        """Pods that wait and that no plan has seen yet, such as successors of pods that were evicted just now."""
-        waiting = sorted(self._views.pods.by_index(WAITING_PODS, YES), key=lambda each: each.key)
-        return (pod for pod in waiting if uid_text(pod.uid) not in placed and not pod.nominated_node)
 
     def _leaving(self, keys: frozenset[ObjectKey]) -> Iterator[Pod]:
         """Pods of other machines, of any pool, that are evicted or will be next."""
