@@ -142,6 +142,11 @@ class Metrics:
         self.nominations = Counter(
             "tgp_nominations_total", "Pods nominated to the Node that was bought for them", registry=of
         )
+        self.disagreements = Gauge(
+            "tgp_scheduler_disagreements",
+            "Pods that the scheduler refuses on a Node that has room for them",
+            registry=of,
+        )
 
     def _of_controllers(self, of: CollectorRegistry) -> None:
         self.reconcile_time = Histogram(

@@ -194,6 +194,7 @@ class PoolPlanner:
             self._batch.close()
             self._machines.forget_served({}, now)
             self._memory.forget_pods({})
+            self._memory.disagreements.learn({}, {}, {}, now)
             self._memory.given_up = {}
             self._nothing_waits(now)
             return None
