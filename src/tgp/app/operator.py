@@ -258,6 +258,7 @@ class Operator:
             metrics.lease_unreachable.set_function(self.elector.unreachable_for)
         metrics.redactions.set_function(lambda: self._environment.redactor.caught)
         metrics.show(BookCollector(lambda: stores.market.book, self.clock.now))
+        metrics.disagreements.set_function(lambda: self.pools.memory.disagreements.pods(self.clock.now()))
         if self.settings.observe:  # machines are not listed then: the operator that buys tells of them
             return
         metrics.show(

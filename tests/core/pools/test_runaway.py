@@ -259,8 +259,9 @@ def disagreeing(*, bought):
 def test_a_node_where_the_scheduler_refuses_a_pod_stops_counting_for_it():
     _, found, now = disagreeing(bought=False)
 
-    assert found.refused_at("n1", NOW + timedelta(minutes=4)) == frozenset()
-    assert found.refused_at("n1", now) == {UID}
+    assert found.by_node(NOW + timedelta(minutes=4)) == {}
+    assert found.by_node(now) == {"n1": {UID}}
+    assert (found.pods(NOW), found.pods(now)) == (0, 1)
     assert found.refusals([a_pod()]) == {}
 
 
@@ -285,4 +286,5 @@ def test_a_pod_that_was_bound_is_no_disagreement():
     found.learn({UID: "n1"}, {UID: a_pod()}, {"n1": True}, NOW)
     found.learn({}, {}, {"n1": True}, NOW + DISAGREED_AFTER)
 
-    assert found.refused_at("n1", NOW + DISAGREED_AFTER) == frozenset()
+    assert found.by_node(NOW + DISAGREED_AFTER) == {}
+    assert found.pods(NOW + DISAGREED_AFTER) == 0

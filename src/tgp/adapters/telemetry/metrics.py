@@ -150,6 +150,11 @@ class Metrics:
         self.nominations = Counter(
             "tgp_nominations_total", "Pods nominated to the Node that was bought for them", registry=of
         )
+        self.disagreements = Gauge(
+            "tgp_scheduler_disagreements",
+            "Pods that the scheduler refuses on a Node that has room for them",
+            registry=of,
+        )
 
     def _of_access(self, of: CollectorRegistry) -> None:
         self.certificate_expiry = Gauge(

@@ -109,12 +109,12 @@ class WorldObserver:
         """`unreserved`: machines for whose pods no room is kept on their replacements."""
         memory, moments = self._memory, []
         shapes = {**self._owned_shapes(), **memory.types.shapes}
-        capacity, own_nodes = [], {}
+        capacity, own_nodes, refused = [], {}, memory.disagreements.by_node(now)
         for node in sorted(self._views.nodes.values(), key=lambda each: each.name):
             if not serves(node) or self._ends(node):
                 continue
             pods = sorted(self._views.pods.by_index(PODS_BY_NODE, node.name), key=lambda each: each.key)
-            room, until = node_capacity(node, pods, now, memory.disagreements.refused_at(node.name, now))
+            room, until = node_capacity(node, pods, now, refused.get(node.name, frozenset()))
             capacity.append(room)
             own_nodes[node.name] = self._of_pool(node)
             moments.append(until)

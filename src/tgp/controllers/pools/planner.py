@@ -72,8 +72,8 @@ from tgp.ports.journal import Journal
 
 PLAN_KEY = ObjectKey("", "plan")  # there is one plan for all pools
 POOL_FINALIZER = "tgp.io/machines"
-LEAST_PAUSE = 1.0  # seconds between two plans
-PAUSE_BY_LOOK = 10.0  # times the time that the last look at the world took: other work needs the event loop, too
+LEAST_PAUSE, LONGEST_PAUSE = 1.0, 5.0  # seconds between two plans: on a busy machine a look takes long, and pods wait
+PAUSE_BY_LOOK = 10.0  # times the time that the last look took, within these: other work needs the event loop, too
 NOMINATED_AGAIN_AFTER = 2.0  # seconds, where a nomination could not be written
 NOMINATIONS_EVERY = 0.2  # seconds at least between two rounds of nominations that the scheduler removed
 CREATED_AT_ONCE = 8  # requests of one plan
@@ -107,7 +107,7 @@ class Batch:
 
     def pause(self, began: float, took: float) -> None:
         """The world was looked at, for `took` seconds."""
-        self._not_before = began + max(LEAST_PAUSE, PAUSE_BY_LOOK * took)
+        self._not_before = began + max(LEAST_PAUSE, min(PAUSE_BY_LOOK * took, LONGEST_PAUSE))
 
 
 class PoolPlanner:
@@ -194,6 +194,7 @@ class PoolPlanner:
             self._batch.close()
             self._machines.forget_served({}, now)
             self._memory.forget_pods({})
+            self._memory.disagreements.learn({}, {}, {}, now)
             self._memory.given_up = {}
             self._nothing_waits(now)
             return None

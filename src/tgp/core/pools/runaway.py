@@ -270,11 +270,17 @@ class Disagreements:
                 self._refused.setdefault(family(waiting[uid]), (now + DISAGREED_FOR, why))
         self._refused = {name: held for name, held in self._refused.items() if now < held[0]}
 
-    def refused_at(self, node: str, now: datetime) -> frozenset[str]:
-        """Pods for which the room on this Node does not count any more."""
-        return frozenset(
-            uid for (uid, name), since in self._since.items() if name == node and now >= since + DISAGREED_AFTER
-        )
+    def by_node(self, now: datetime) -> Mapping[str, frozenset[str]]:
+        """By Node, the pods for which its room does not count any more."""
+        found: dict[str, set[str]] = {}
+        for (uid, node), since in self._since.items():
+            if now >= since + DISAGREED_AFTER:
+                found.setdefault(node, set()).add(uid)
+        return {node: frozenset(uids) for node, uids in found.items()}
+
+    def pods(self, now: datetime) -> int:
+        """How many pods have room on some Node by our count, and the scheduler refuses them there for long."""
+        return len(frozenset().union(*self.by_node(now).values()))
 
     def refusals(self, waiting: Iterable[Pod]) -> dict[str, str]:
         if not self._refused:

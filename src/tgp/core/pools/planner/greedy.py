@@ -4,7 +4,7 @@ import heapq
 from collections.abc import Mapping
 
 from tgp.core.model.arrays import Floats, Index, np
-from tgp.core.pools.planner.fill import Patterns, best_fill
+from tgp.core.pools.planner.fill import best_fill
 from tgp.core.pools.planner.problem import Packing, Problem, Remaining
 
 ORDERS = 1  # in which a machine is filled: more make the greedy slower than it is worth
@@ -29,7 +29,7 @@ def greedy(problem: Problem, value: Floats, start: Remaining | None = None) -> P
     left = start or Remaining.of(problem)
     price = np.maximum(problem.price, FREE)
     live = np.flatnonzero((left.stock > 0) & (left.count @ problem.fits > 0))
-    filled: list[Patterns] = []
+    filled: list[list[dict[int, int]]] = []
     heap: list[tuple[float, int, int, int]] = []  # (-score, source, which fill, row)
 
     def refill(sources: Index) -> None:
@@ -37,19 +37,19 @@ def greedy(problem: Problem, value: Floats, start: Remaining | None = None) -> P
         for row, score in enumerate((more.values / price[more.sources]).tolist()):
             if score > 0:
                 heapq.heappush(heap, (-score, int(more.sources[row]), len(filled), row))
-        filled.append(more)
+        filled.append(more.rows())
 
     refill(live)
     while heap and left.count.any():
         score, source, which, row = heapq.heappop(heap)
-        pods = filled[which].row(row)
+        pods = filled[which][row]
         copies = min(int(left.count[number] // amount) for number, amount in pods.items())
         if copies < 1:
             stale = [source]
             fresh: list[tuple[float, int, int, int]] = []
             while heap and len(stale) + len(fresh) < BATCH:  # those that come next are likely stale, too
                 item = heapq.heappop(heap)
-                if all(left.count[number] >= amount for number, amount in filled[item[2]].row(item[3]).items()):
+                if all(left.count[number] >= amount for number, amount in filled[item[2]][item[3]].items()):
                     fresh.append(item)
                 else:
                     stale.append(item[1])

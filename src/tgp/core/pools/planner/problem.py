@@ -104,6 +104,13 @@ class Problem:
         return tuple((int(resource), float(least[resource])) for resource in np.flatnonzero(least > 0))
 
     @cached_property
+    def share(self) -> Floats:
+        """By class: the largest share of a typical machine's resources that one pod takes; above zero."""
+        typical = np.maximum(np.median(self.capacity, axis=0), 1.0)
+        share: Floats = np.maximum((self.need / typical).max(axis=1, initial=1e-9), 1e-9)
+        return share
+
+    @cached_property
     def alone(self) -> Floats:
         """Class by source: how many pods of the class one machine holds if it holds no others; 0 where none fits."""
         most = np.where(self.fits, np.float64(LARGEST), 0.0)
