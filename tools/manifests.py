@@ -182,6 +182,12 @@ VALUES = (
         {"pattern": ".:[0-9]+$"},
     ),
     Value(
+        "settings.metrics.listen",
+        "",
+        "host:port on loopback for /metrics without TLS and tokens, for a container beside it; empty: none",
+        {"pattern": r"^$|^(127\.[0-9.]+|localhost|\[::1\]):[0-9]+$"},
+    ),
+    Value(
         "settings.https.listen",
         "0.0.0.0:8443",
         "host:port for /metrics and the HTTP API by HTTPS, which the Service follows; empty: neither is served",

@@ -265,6 +265,7 @@ def test_other_settings_roll_the_pods(helm, usual):
         ("networking.backend=tailscal", "/networking/backend"),
         ("settings.leaderElect=false", "leaderElect"),
         ("settings.listen=", "/settings/listen"),
+        ("settings.metrics.listen=0.0.0.0:8080", "/settings/metrics/listen"),
         ("settings.networking.backend=none", "backend"),
         ("nodeGroups[0].nme=a", "/nodeGroups/0"),
         ("replicas=0", "/replicas"),

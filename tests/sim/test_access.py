@@ -166,6 +166,15 @@ def test_a_secret_of_yours_that_is_missing_or_wrong_is_said_once_and_the_operato
         assert len(lines(caplog, "CertificateUnusable")) == 2
 
 
+def test_one_that_only_reads_makes_none_and_says_so(caplog):
+    with World("observer") as world:
+        begun(world, Settings(https_listen="127.0.0.1:8443", observe=True))
+        (told,) = lines(caplog, "CertificateUnusable")
+
+        assert "does not exist" in told.why
+        assert world.api.local_api.get(SECRET, NAMESPACE_NAME, OUR_SECRET) is None
+
+
 def test_a_config_map_that_refuses_is_said_and_what_is_in_it_stays(caplog):
     with World("full") as world:
         furnish(world)

@@ -41,6 +41,7 @@ def make_https(
         secret=settings.https_secret,
         serve=environment.serve,
         may_write=lambda: not settings.observe and leads(),
+        read_only=settings.observe,
         learn=deps.learn,
         look_every=environment.certificate_read_every,
     )

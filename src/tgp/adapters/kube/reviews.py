@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -11,10 +12,12 @@ from tgp.api.resource import Resource
 from tgp.core.access.rights import PageRight
 from tgp.core.access.token import AUDIENCE, is_for_us
 from tgp.ports.cluster import ClusterError
-from tgp.ports.http import Call, Http, HttpError, UnreadableReply
+from tgp.ports.http import DEFAULT_TIMEOUT, Call, Http, HttpError, UnreadableReply
 
 TOKEN_REVIEW = Resource("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False)
 SUBJECT_REVIEW = Resource("authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False)
+
+READER_WAITS = timedelta(seconds=4)  # for each of two: a scraper gives up after ten seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +30,9 @@ class KubeUser:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
-async def review(http: Http, resource: Resource, spec: Mapping[str, Any]) -> dict[str, Any]:
+async def review(
+    http: Http, resource: Resource, spec: Mapping[str, Any], timeout: timedelta = DEFAULT_TIMEOUT
+) -> dict[str, Any]:
     """The status of the answer; empty: the API server does not know that review. Raises ClusterError."""
     deed = f"asking for a {resource.kind}"
     body = {"apiVersion": resource.api_version, "kind": resource.kind, "spec": spec}
@@ -36,6 +41,7 @@ async def review(http: Http, resource: Resource, spec: Mapping[str, Any]) -> dic
         resource.path(),
         headers=(("Content-Type", "application/json"), ("Accept", "application/json")),
         body=msgspec.json.encode(body),
+        timeout=timeout,
     )
     try:
         reply = await http.send(call)
@@ -59,7 +65,7 @@ class KubeReviews:
         """None: the token is not valid, or for another audience."""
         for_us = is_for_us(token)
         spec = {"token": token, **({"audiences": [AUDIENCE]} if for_us else {})}
-        status = await review(self._http, TOKEN_REVIEW, spec)
+        status = await review(self._http, TOKEN_REVIEW, spec, READER_WAITS)
         if status.get("authenticated") is not True:
             return None
         if for_us and AUDIENCE not in (status.get("audiences") or ()):
@@ -71,4 +77,4 @@ class KubeReviews:
     async def may(self, user: KubeUser, right: PageRight) -> bool:
         who = {"user": user.name, "uid": user.uid, "groups": list(user.groups), "extra": dict(user.extra)}
         spec = {**{name: value for name, value in who.items() if value}, **right.spec()}
-        return (await review(self._http, SUBJECT_REVIEW, spec)).get("allowed") is True
+        return (await review(self._http, SUBJECT_REVIEW, spec, READER_WAITS)).get("allowed") is True

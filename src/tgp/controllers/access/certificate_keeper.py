@@ -63,6 +63,7 @@ class CertificateKeeper:
         secret: str,  # empty: the operator's own
         serve: Callable[[ServingPair], None],  # raises BadCertificate
         may_write: Callable[[], bool],  # this replica leads
+        read_only: bool = False,  # it never writes: then its own Secret is as one of the user's
         learn: Callable[[Secret], None],
         look_every: float = LOOK_EVERY,
     ) -> None:
@@ -73,7 +74,7 @@ class CertificateKeeper:
         self._names = service_names(namespace)
         self._key = ObjectKey(namespace, secret or OUR_SECRET)
         self._config_map = ObjectKey(namespace, AUTHORITY_CONFIG_MAP)
-        self._may_be_ours = not secret
+        self._may_be_ours = not secret and not read_only
         self._serve = serve
         self._may_write = may_write
         self._learn = learn

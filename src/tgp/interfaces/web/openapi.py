@@ -47,10 +47,11 @@ class OpenApiPage:
 
 def openapi(operations: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """`operations` by path; each answers a GET."""
-    refusals = {
+    refusals: dict[str, dict[str, Any]] = {
         code: {"description": text, "content": {"application/json": {"schema": PROBLEM}}}
         for code, text in REFUSALS.items()
     }
+    refusals["400"]["content"]["text/plain"] = {"schema": {"type": "string"}}  # a request line that is too long
     return {
         "openapi": "3.1.0",
         "info": {"title": "tgp operator", "version": __version__},
