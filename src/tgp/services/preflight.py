@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
+from http import HTTPStatus
 from typing import Any
 from zoneinfo import available_timezones
 
@@ -15,6 +16,7 @@ from tgp.adapters.clouds.registry import AllClouds, facts_of
 from tgp.adapters.http.client_pool import http_client_pool
 from tgp.adapters.kube.config_field import ConfigInvalid
 from tgp.adapters.kube.connect import Connection, connect
+from tgp.adapters.kube.errors import error_for
 from tgp.adapters.kube.list import ListTarget, paged
 from tgp.adapters.kube.records.kinds import daemon_sets, nodes, typed
 from tgp.adapters.kube.secret_reader import KubeSecretReader
@@ -46,7 +48,7 @@ from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.requests.device_plugin import FutureNode, plugin_for
 from tgp.ports.cluster import ClusterError, Forbidden, NotFound
-from tgp.ports.http import Call, HttpError, HttpFactory
+from tgp.ports.http import Call, HttpError, HttpFactory, Reply
 from tgp.ports.resolver import Resolver
 from tgp.services.cluster import http_for_clouds
 from tgp.services.crd_difference import difference
@@ -190,12 +192,14 @@ class ClusterPreflight:
         return [f"{ours['kind']} {name} does not grant {', '.join(rights)}"] if rights else []
 
     async def operator(self) -> ClusterFinding:
-        lease = await self._read(LEASE, self._namespace, OPERATOR_LEASE)
-        spec = (lease or {}).get("spec") or {}
+        reply = await self._http.send(Call("GET", LEASE.path(self._namespace, OPERATOR_LEASE)))
+        if not reply.ok and reply.status != HTTPStatus.NOT_FOUND:
+            raise error_for(reply, f"reading Lease {self._namespace}/{OPERATOR_LEASE}", changes=False)
+        spec = (reply.json().get("spec") if reply.ok else None) or {}
         holder, renewed = str(spec.get("holderIdentity") or ""), _moment(spec.get("renewTime"))
         if not holder or renewed is None:
             return ClusterFinding("operator", None, f"no operator has run in namespace {self._namespace} yet")
-        age = await self._age(renewed)
+        age = self._date_of(reply) - renewed
         if age > SILENT_AFTER:
             return ClusterFinding(
                 "operator", None, f"no operator runs: {holder} renewed the Lease {_in_words(age)} ago"
@@ -265,14 +269,13 @@ class ClusterPreflight:
         except NotFound:
             return None
 
-    async def _age(self, moment: datetime) -> timedelta:
-        """By the API server's clock."""
-        reply = await self._http.send(Call("GET", NAMESPACE.path(name="kube-system")))
+    def _date_of(self, reply: Reply) -> datetime:
+        """When the API server answered, by its own clock."""
         try:
-            now = parsedate_to_datetime(reply.header("Date"))
+            date = parsedate_to_datetime(reply.header("Date"))
         except ValueError:
-            now = self._clock.now()
-        return (now if now.tzinfo is not None else now.replace(tzinfo=UTC)) - moment
+            return self._clock.now()
+        return date if date.tzinfo is not None else date.replace(tzinfo=UTC)
 
 
 def exposed_api(service: Mapping[str, Any]) -> list[ClusterFinding]:
