@@ -207,7 +207,7 @@ def test_hours_pass_without_an_error_and_without_a_failed_reconcile():
 def test_equal_worlds_give_equal_scenes():
     def told() -> object:
         with DemoSimulation(7) as simulation:
-            simulation.run(minutes=20)
+            simulation.run(minutes=8)
             return simulation.snapshot("demo", "kubectl")
 
     assert told() == told()
