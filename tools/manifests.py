@@ -126,7 +126,7 @@ VALUES = (
     Value(
         "resources",
         {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"memory": "1Gi"}},
-        "Of each pod. It takes some 60 MiB when idle, and more with every pod, offer and machine it watches.",
+        "Of each pod. It takes some 75 MiB when idle, and more with every pod, offer and machine it watches.",
     ),
     Value("nodeSelector", {}, "Labels of the nodes it may run on; it never runs on a machine that it rented."),
     Value(

@@ -20,6 +20,7 @@ import pytest
 from tests.cli.program import environment
 from tgp.core.access.certificate import AUTHORITY_CONFIG_MAP, CERTIFICATE, OUR_SECRET
 from tgp.core.access.token import AUDIENCE, TOKEN_HEADER
+from tools.controlplane.client import AdminClient
 from tools.controlplane.kubectl import Kubectl
 from tools.controlplane.nodes import fake_node
 from tools.controlplane.plane import ControlPlane
@@ -97,7 +98,7 @@ def a_token(admin: Kubectl, *flags: str, name: str = "prometheus", namespace: st
     return admin("create", "token", name, "-n", namespace, *flags).strip()
 
 
-def test_401_403_and_200_are_what_the_api_server_says(admin, served, eventually):
+def test_401_403_and_200_are_what_the_api_server_says(plane, admin, served, eventually):
     token = a_token(admin)
     assert get(admin, served, token="nonsense")[0] == 401
     assert get(admin, served, token=a_token(admin, "--audience=vault"))[0] == 401
@@ -117,6 +118,8 @@ def test_401_403_and_200_are_what_the_api_server_says(admin, served, eventually)
     status, content = get(admin, served, "/api/v1/offers", viewer, TOKEN_HEADER)
     assert (status, json.loads(content)["kind"]) == (200, "OfferList")
     assert get(admin, served, token=viewer)[0] == 403, "prices are no metrics"
+    elsewhere = AdminClient(plane.url, plane.ca_file, viewer)
+    assert elsewhere.ask("GET", "/api")[0] == 401, "the token opens nothing at the API server"
 
 
 def leaf(admin: Kubectl) -> str:

@@ -67,7 +67,7 @@ AUTOPROVISION = "docs/migrating-from-k8s-gpu-autoprovision.md"
 # Made from the code, bound by tests of their own, or without figures of the code.
 OTHER_PAGES = frozenset({FIELDS, "docs/providers.md", "docs/new-provider.md", "docs/talos-judge.md", "docs/values.md"})
 # From there on a page reports what was measured.
-ENDS_BEFORE = {SAFETY: "## Hours:", PLANNER: "## Measured", DISRUPTION: "## Measured"}
+ENDS_BEFORE = {SAFETY: "## Hours:", PLANNER: "## Measured", DISRUPTION: "## Measured", ACCESS: "## Measured"}
 
 WORDS = {"one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10}
 WORDS |= {"a": 1, "an": 1, "another": 1, "twelve": 12, "fifteen": 15, "thirty": 30, "sixty": 60}

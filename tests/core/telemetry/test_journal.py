@@ -44,6 +44,10 @@ TABLE = [
     (facts.LeaseFailing(LEASE, "403"), "WARNING", ("tgp_lease_errors_total", {}, 1), None),
     (facts.LeaseReached(LEASE), "INFO", None, None),
     (facts.KindsOutdated("CRD x lacks y"), "WARNING", None, None),
+    (facts.CertificateIssued("tgp-system/x", "leaf", "it ends"), "INFO", None, None),
+    (facts.CertificateServed("tgp-system/x", datetime(2026, 3, 1, tzinfo=UTC)), "INFO", None, None),
+    (facts.CertificateUnusable("tgp-system/x", "tls.crt is missing"), "WARNING", None, None),
+    (facts.AuthorityNotPublished("tgp-system/y", "it is full"), "WARNING", None, None),
     (facts.KindsUpToDate(), "INFO", None, None),
     (facts.KeyRotated(ACCESS, "key:before", "key:now"), "INFO", None, None),
     (

@@ -104,7 +104,7 @@ class KindsUpToDate(Struct, frozen=True):
 class CertificateIssued(Struct, frozen=True):
     """The HTTPS side has a new certificate."""
 
-    secret: str
+    stored_in: str  # namespace and name of the Secret
     made: str  # leaf, authority or everything
     why: str
 
@@ -112,14 +112,14 @@ class CertificateIssued(Struct, frozen=True):
 class CertificateServed(Struct, frozen=True):
     """This replica answers with another certificate than before."""
 
-    secret: str
+    stored_in: str  # namespace and name of the Secret
     not_after: datetime
 
 
 class CertificateUnusable(Struct, frozen=True):
     """The HTTPS side has no valid certificate: metrics and the HTTP API cannot be read. All other work goes on."""
 
-    secret: str
+    stored_in: str  # namespace and name of the Secret
     why: str
 
 
