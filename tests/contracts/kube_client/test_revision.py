@@ -294,20 +294,3 @@ async def test_a_read_that_failed_is_shared_only_with_those_that_waited_for_it()
     assert [type(each) for each in answers] == [ClusterBusy] * 3
     assert hands.reads == 1
     assert await hands.confirm() == 100.0
-
-
-@pytest.mark.parametrize(("shown", "passes"), [(8, True), (9, True), (7, False), (6, False)])
-def test_a_cache_that_is_a_moment_behind_is_waited_for(shown: int, passes: bool):
-    """Then it shows what was read, and the decision is taken on that; a cache that stands still stops the order."""
-
-    async def scenario() -> None:
-        hands = Hands()
-        hands.stored["Namespace"] = 8
-        asyncio.get_running_loop().call_later(0.25, hands.cache_shows, shown)
-        if passes:
-            assert await hands.confirm() == 100.0
-        else:
-            with pytest.raises(ClusterBusy):
-                await hands.confirm()
-
-    in_virtual_time(scenario())

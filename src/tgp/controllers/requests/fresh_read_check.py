@@ -21,7 +21,6 @@ from tgp.core.model.record import ObjectRecord, uid_text
 from tgp.ports.cluster import Cluster, ClusterBusy, NotFound, View
 
 SHARED_FOR = 1.0  # seconds, from the start of a read
-LOOKS, BETWEEN_LOOKS = 5, 0.1  # seconds: a watch brings a change within milliseconds, and on a busy machine later
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,35 +69,16 @@ class FreshReadCheck:
             del self._shared[resource, key]
 
     async def _confirm(self, view: View[ObjectRecord], resource: Resource, key: ObjectKey) -> tuple[str, int] | None:
-        """Only the cached version will do: a newer one has changes, and a lower one belongs to another history.
-
-        In a burst we write class and Namespace every second: a cache that is older gets a moment to catch up.
-        """
+        """Only the cached version will do: a newer one has changes, and a lower one belongs to another history."""
         try:
             found = (await self._cluster.read(resource, key))["metadata"]
         except NotFound:
             found = None
+        seen = view.get(key)
         current = (str(found["uid"]), int(found["resourceVersion"])) if found is not None else None
-        if current == _version_of(view.get(key)):
-            return current
-        for _ in range(LOOKS):
-            if not _is_older(view.get(key), current):
-                break
-            await asyncio.sleep(BETWEEN_LOOKS)
-            if _continues(current, view.get(key)):
-                return current
-        raise _behind(resource, key)
-
-
-def _version_of(seen: ObjectRecord | None) -> tuple[str, int] | None:
-    return (uid_text(seen.uid), seen.resource_version) if seen is not None else None
-
-
-def _is_older(seen: ObjectRecord | None, current: tuple[str, int] | None) -> bool:
-    """The cache shows the same object before its last change."""
-    return (
-        seen is not None and current is not None and not _continues(current, seen) and uid_text(seen.uid) == current[0]
-    )
+        if current != ((uid_text(seen.uid), seen.resource_version) if seen is not None else None):
+            raise _behind(resource, key)
+        return current
 
 
 def _continues(agreed: tuple[str, int] | None, seen: ObjectRecord | None) -> bool:
