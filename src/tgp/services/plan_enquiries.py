@@ -67,7 +67,8 @@ def behind_budget_gate(
         for record in budgets
         if record.value is not None
         and record.value.spec.enforcement.admission == GATES
-        and record.value.status.account is not None  # it counts: a namespaceSelector works in one namespace only
+        # With a namespaceSelector only one that counts: it does so in the operator's namespace alone.
+        and (record.value.spec.namespace_selector is None or record.value.status.account is not None)
         and spans(record.key, record.value.spec, pod.key.namespace, namespace_labels)
         and meets(record.value.spec, pod.labels, pod.requests.milli)
     ]

@@ -70,7 +70,8 @@ OWNED = frozenset(
 )
 
 RECORD_LOST_MESSAGE = (
-    "Status was erased; earlier purchases are unknown. Attempt numbers continue after the highest one seen."
+    "Status is empty: it was erased, or the operator ended before the first order. Every provider is listed before "
+    "anything is bought, and attempt numbers continue after the highest one seen."
 )
 _LOOK = "Check the provider's console; delete the request to terminate the machine."
 
