@@ -9,7 +9,13 @@ import pytest
 from tests.sim.cluster.manifests import a_pod
 from tests.sim.test_budgets import CPU, a_budget, a_team_pod, begin, condition, reasons, status
 from tgp.adapters.kube.store import Store
-from tgp.api.resource import GPU_WORKLOAD_BUDGET, POD, VALIDATING_ADMISSION_POLICY_BINDING
+from tgp.api.resource import (
+    GPU_WORKLOAD_BUDGET,
+    MUTATING_ADMISSION_POLICY,
+    MUTATING_ADMISSION_POLICY_BINDING,
+    POD,
+    VALIDATING_ADMISSION_POLICY_BINDING,
+)
 from tgp.app.demo.fixtures import create_object
 from tgp.core.budgets.admission import GATE, LABEL
 from tgp.services.shipped import budget_policies
@@ -29,6 +35,15 @@ def world() -> Iterator[World]:
     with World("admission") as world:
         install(world)
         begin(world)
+        yield world
+
+
+@pytest.fixture
+def elected() -> Iterator[World]:
+    """It holds the Lease, and lists everything again when it leads."""
+    with World("admission") as world:
+        install(world)
+        begin(world, elects=True)
         yield world
 
 
@@ -76,8 +91,9 @@ def test_a_closed_budget_denies_new_pods_in_words_and_an_open_one_does_not(world
     a_team_pod(world, "third")
 
 
-def test_a_list_without_any_budget_lets_no_pod_go(world):
+def test_a_list_without_any_budget_lets_no_pod_go(elected):
     """A new process is shown no budget, when it starts and when it leads; the next list shows it again."""
+    world = elected
     put, lists = Store.replace, iter(())
 
     async def replace_all(store: Store[Any], listed: Any, version: int, *, rewound: bool = False) -> None:
@@ -176,7 +192,7 @@ def test_policies_that_are_missing_are_said_with_what_to_do_and_enforcement_goes
     used_up(world, "Deny")
     assert condition(world, "Degraded") == ("True", "AdmissionUnavailable")
     (row,) = [row for row in status(world)["conditions"] if row["type"] == "Degraded"]
-    assert "kubectl apply -f deploy/policy/budgets.yaml" in row["message"]
+    assert "kubectl apply -f deploy/policies.yaml" in row["message"]
     a_team_pod(world, "second")
     world.run(minutes=2)
     assert reasons(world).count("Evicted") >= 2
@@ -184,6 +200,26 @@ def test_policies_that_are_missing_are_said_with_what_to_do_and_enforcement_goes
     create_object(world.api, install_binding)
     world.run(minutes=2)
     assert condition(world, "Degraded") == ("False", "ReconcileSucceeded")
+
+
+def test_pods_gated_before_a_downgrade_of_kubernetes_are_let_go_when_hours_are_back(world):
+    """Kubernetes 1.35 has no policy that sets gates. Lifting one takes none."""
+    used_up(world, "Gate")
+    a_team_pod(world, "waits")
+    world.run(seconds=10)
+    for policy in budget_policies():
+        if policy["kind"].startswith("Mutating"):
+            resource = {
+                "MutatingAdmissionPolicy": MUTATING_ADMISSION_POLICY,
+                "MutatingAdmissionPolicyBinding": MUTATING_ADMISSION_POLICY_BINDING,
+            }[policy["kind"]]
+            world.api.local_api.delete(resource, "", policy["metadata"]["name"])
+    world.processes["operator-0"].crash(restart_after=30)
+    world.run(minutes=5)
+    assert gated(world) == ["waits"]
+    assert condition(world, "Degraded") == ("True", "AdmissionUnavailable")
+    world.run(minutes=65)
+    assert gated(world) == []
 
 
 def test_a_label_set_or_removed_by_others_is_put_right(world):

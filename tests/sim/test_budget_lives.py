@@ -128,6 +128,24 @@ def test_a_mirror_that_is_deleted_or_whose_legacy_budget_comes_back_inherits(wor
     assert float(shown["consumedGpuHours"]) * 3600 == pytest.approx(ran(world, "one"), abs=1)
 
 
+def test_a_budget_that_never_counted_does_not_replace_what_one_of_its_name_has_used(world):
+    a_budget(world)
+    a_team_pod(world, "one", run_for="10m")
+    world.run(minutes=15)
+    delete(world)
+    spec = {
+        "selector": {"matchLabels": CPU},
+        "quota": {"gpuHours": 1, "calendar": "Day", "timeZone": "Mars/Base"},
+        "enforcement": {"action": "AlertOnly"},
+        "gpuResourceName": "cpu",
+    }
+    create(world, GPU_WORKLOAD_BUDGET, "team-a", "default", spec=spec)
+    world.run(seconds=20)
+    delete(world)
+    a_budget(world)
+    assert consumed(world) == pytest.approx(ran(world, "one"), abs=1)
+
+
 def test_an_account_of_a_newer_version_is_kept_as_it_is(world):
     a_budget(world)
     world.processes["operator-0"].crash(restart_after=30)

@@ -20,9 +20,26 @@ def world() -> Iterator[World]:
         yield world
 
 
-def a_job(world: World, name: str, *, parallelism: int = 1, run_for: str = "", **meta: Any) -> None:
+@pytest.fixture
+def elected() -> Iterator[World]:
+    """It holds the Lease."""
+    with World("budget-pauses") as world:
+        begin(world, elects=True)
+        yield world
+
+
+def a_job(
+    world: World,
+    name: str,
+    *,
+    parallelism: int = 1,
+    run_for: str = "",
+    written: dict[str, str] | None = None,
+    **meta: Any,
+) -> None:
+    """`written`: annotations that its user gives its pods."""
     container = {"name": "main", "image": "work:1", "resources": {"requests": {"cpu": "1"}}}
-    annotations = {"sim.tgp.io/run-for": run_for} if run_for else {}
+    annotations = {**(written or {}), **({"sim.tgp.io/run-for": run_for} if run_for else {})}
     template = {
         "metadata": {"labels": CPU, "annotations": annotations},
         "spec": {"restartPolicy": "Never", "containers": [container]},
@@ -144,7 +161,8 @@ def test_a_job_of_kueue_is_annotated_and_not_suspended_and_that_is_said(world):
     assert condition(world, "Degraded") == ("False", "ReconcileSucceeded")
 
 
-def test_what_cannot_be_paused_is_annotated_and_said_and_the_next_job_goes_instead(world):
+def test_what_cannot_be_paused_is_annotated_and_said_and_the_next_job_goes_instead(elected):
+    world = elected
     a_budget(world, hours="0.4", window=24, action="Pause", gracePeriodSeconds=0)
     labels = {**CPU, "app": "web"}
     container = {"name": "main", "image": "web:1", "resources": {"requests": {"cpu": "1"}}}
@@ -165,6 +183,35 @@ def test_what_cannot_be_paused_is_annotated_and_said_and_the_next_job_goes_inste
     assert "Evict" in said
     assert status(world)["pausedPods"] == 3
     assert reasons(world).count("PauseUnavailable") == 5, "each once, on the pod and on the budget, and the condition"
+
+
+@pytest.mark.parametrize("at", ["2020-01-01T00:00:00Z", "2099-01-01T00:00:00Z", "later"])
+def test_marks_that_a_user_gives_the_pods_of_a_job_do_not_keep_it_running(world, at):
+    a_budget(world, hours="0.1", window=24, action="Pause", gracePeriodSeconds=0)
+    a_team_pod(world, "bare")
+    world.run(minutes=10)
+    assert condition(world, "QuotaExceeded")[0] == "True"
+    a_job(world, "train", written={PAUSED_AT: at, PAUSED_BY: "default/team-a"})
+    world.run(minutes=5)
+    assert suspended(world, "train")
+
+
+@pytest.mark.parametrize("where", ["others", "default"])
+def test_a_budget_that_cannot_count_holds_nothing_back(world, where):
+    """Such as one over several namespaces that a tenant writes: it works only in the operator's namespace."""
+    wrong = {
+        "selector": {"matchLabels": CPU},
+        "namespaceSelector": {"matchLabels": {"team": "a"}},
+        "quota": {"gpuHours": 1, "windowHours": 1},
+        "enforcement": {"action": "AlertOnly"},
+        "gpuResourceName": "cpu",
+    }
+    create(world, GPU_WORKLOAD_BUDGET, "wrong", where, spec=wrong)
+    exhaust(world, "train")
+    assert suspended(world, "train")
+    edit(world, quota={"gpuHours": "100"})
+    world.run(minutes=2)
+    assert not suspended(world, "train")
 
 
 def test_a_mirror_writes_the_legacy_annotations_as_well(world):

@@ -1,16 +1,23 @@
 """Budgets in a whole world: hours are counted once and never forgotten, and enforced once and never early."""
 
+import asyncio
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
-from tests.sim.an_operator import create, furnish, operator_main
+from tests.amounts import amount
+from tests.sim.an_operator import LONE, create, furnish, operator_main
 from tests.sim.cluster.manifests import a_pod
 from tgp.adapters.kube.events import CORE_EVENT
+from tgp.adapters.kube.operator_cluster import OperatorCluster
+from tgp.adapters.kube.store import Store
 from tgp.api.resource import DEPLOYMENT, GPU_WORKLOAD_BUDGET, LEGACY_BUDGET, NAMESPACE, NODE, POD, POD_DISRUPTION_BUDGET
+from tgp.controllers.status_writer import StatusWriter
 from tgp.core.budgets.spans import seconds
+from tgp.sim.checkers.budgets import BudgetWatch
 from tgp.sim.checkers.objects import Quiet
 from tgp.sim.cluster.machines import Hardware
 from tgp.sim.world import World
@@ -25,12 +32,21 @@ def world() -> Iterator[World]:
         yield world
 
 
-def begin(world: World, *, machines: int = 1, operators: int = 1, shipped: bool = False) -> None:
+@pytest.fixture
+def elected() -> Iterator[World]:
+    """It holds the Lease, which says until when the process before it watched."""
+    with World("budgets") as world:
+        begin(world, elects=True)
+        yield world
+
+
+def begin(world: World, *, machines: int = 1, operators: int = 1, elects: bool = False, shipped: bool = False) -> None:
     furnish(world)
     for number in range(machines):
         world.cluster.power_on(Hardware(f"node-{number}", cpu="64", memory="256Gi"))
+    settings = None if operators > 1 or elects or shipped else LONE
     for number in range(operators):
-        world.process(f"operator-{number}", operator_main(shipped=shipped))
+        world.process(f"operator-{number}", operator_main(settings, shipped=shipped))
     create(world, NAMESPACE, "others")
     another = a_pod("another", "others")  # a cluster without any pod is not believed for an hour
     another["spec"]["containers"][0]["image"] = "other:1"
@@ -171,7 +187,8 @@ def test_a_killed_operator_counts_nothing_twice_and_nothing_less(world):
     assert "uncertaintyGpuHours" not in status(world)
 
 
-def test_pods_that_go_while_the_operator_is_away_count_until_it_is_back_and_the_rest_is_unsure(world):
+def test_pods_that_go_while_the_operator_is_away_count_until_it_is_back_and_the_rest_is_unsure(elected):
+    world = elected
     a_budget(world)
     a_team_pod(world, "one")
     world.run(minutes=10)
@@ -242,6 +259,26 @@ def test_a_quiet_half_hour_is_no_write_and_a_busy_one_few():
         assert 5 <= after - before <= 7
 
 
+def test_busy_gpus_of_many_budgets_need_few_writes():
+    """Ten GPUs in each, which use up half a percent in 43 s: of a hundred budgets at most 60 writes a minute."""
+    many = amount(3, 100)
+    with World("busy budgets") as world:
+        begin(world, machines=max(1, many // 5), shipped=True)
+        lengths = world.luck("lengths")
+        for number in range(many):
+            a_budget(world, f"team-{number}", hours=24)
+            change = {"spec": {"selector": {"matchLabels": {"team": f"t{number}"}}}}
+            world.api.local_api.merge_patch(GPU_WORKLOAD_BUDGET, "default", f"team-{number}", change)
+            for gpu in range(10):
+                run_for = f"{lengths.randrange(10, 3600)}s"
+                a_team_pod(world, f"pod-{number}-{gpu}", run_for=run_for, labels={"team": f"t{number}"})
+        world.run(minutes=2)
+        before = len([effect for effect in world.effects if effect.path.endswith("/status")])
+        world.run(minutes=10)
+        after = len([effect for effect in world.effects if effect.path.endswith("/status")])
+        assert many / 10 <= (after - before) / 10 <= min(2 * many, 60)
+
+
 def test_a_changed_window_or_selector_holds_at_once_and_refunds_nothing(world):
     a_budget(world, window=1)
     a_team_pod(world, "one", run_for="10m")
@@ -294,6 +331,38 @@ def test_pods_are_evicted_after_the_grace_and_not_before_and_only_as_many_as_nee
     assert "lastEnforcementAt" in status(world)
 
 
+def test_a_pod_that_is_gone_while_it_is_evicted_is_not_shown_as_running(world):
+    evict = OperatorCluster.evict
+
+    async def evict_slowly(cluster: OperatorCluster, *args: Any, **more: Any) -> None:
+        await evict(cluster, *args, **more)
+        world.api.local_api.delete(POD, "default", "one", grace_seconds=0)
+        await asyncio.sleep(2)
+
+    a_budget(world, hours="0.1", window=1, action="Evict", gracePeriodSeconds=0)
+    a_team_pod(world, "one")
+    with patch.object(OperatorCluster, "evict", evict_slowly):
+        world.run(minutes=7)
+    assert pods(world) == []
+    assert (status(world)["gpusInUse"], "nextChangeAt" in status(world)) == ("0", True)
+
+
+def test_pods_that_start_while_the_status_is_written_are_in_the_next_write(world):
+    write = StatusWriter.write
+
+    async def write_slowly(writer: StatusWriter, *args: Any) -> None:
+        await asyncio.sleep(4)
+        await write(writer, *args)
+
+    a_budget(world)
+    with patch.object(StatusWriter, "write", write_slowly):
+        for number in range(2):
+            a_team_pod(world, f"pod-{number}")
+            world.run(seconds=3)
+        world.run(seconds=8)
+    assert status(world)["trackedPods"] == 2
+
+
 @pytest.mark.parametrize(("wanted", "given"), [({}, 30), ({"podGracePeriodSeconds": 7}, 7)])
 def test_an_evicted_pod_gets_the_seconds_that_the_budget_gives_it_to_end(world, wanted, given):
     a_budget(world, hours="0.1", action="Evict", gracePeriodSeconds=0, **wanted)
@@ -304,16 +373,19 @@ def test_an_evicted_pod_gets_the_seconds_that_the_budget_gives_it_to_end(world, 
     assert [meta["deletionGracePeriodSeconds"] for meta in leaving] == [given]
 
 
-def test_a_pod_that_a_disruption_budget_holds_is_passed_over_and_said(world):
+@pytest.mark.parametrize("names", [("keep",), ("keep", "keep-too")])  # several at once the API server refuses to read
+def test_a_pod_that_a_disruption_budget_holds_is_passed_over_and_said(world, names):
     a_budget(world, hours="0.5", action="Evict", gracePeriodSeconds=0)
     a_team_pod(world, "held", labels={**CPU, "app": "held"})
     a_team_pod(world, "free")
     spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": "held"}}}
-    create(world, POD_DISRUPTION_BUDGET, "keep", "default", spec=spec)
+    for name in names:
+        create(world, POD_DISRUPTION_BUDGET, name, "default", spec=spec)
     world.run(minutes=25)
     assert [pod["metadata"]["name"] for pod in pods(world)] == ["held"]
     assert condition(world, "Degraded") == ("True", "EvictionBlocked")
-    world.api.local_api.delete(POD_DISRUPTION_BUDGET, "default", "keep")
+    for name in names:
+        world.api.local_api.delete(POD_DISRUPTION_BUDGET, "default", name)
     world.run(minutes=3)
     assert pods(world) == []
 
@@ -366,6 +438,39 @@ def test_a_legacy_budget_shows_what_its_mirror_counts(world):
     assert float(shown["consumedGpuHours"]) == pytest.approx(0.1, abs=0.002)
     assert "lastEnforcementAt" in shown
     assert pods(world) == []
+
+
+def test_lists_without_any_node_close_no_span_and_a_node_that_is_gone_does():
+    """To a leader that watches, and to one that has just started."""
+    put, blind = Store.replace, [False]
+
+    async def replace_all(store: Store[Any], listed: Any, version: int, *, rewound: bool = False) -> None:
+        await put(store, {} if blind[0] and store.resource is NODE else listed, version, rewound=rewound)
+
+    with patch.object(Store, "replace", replace_all), World("budgets") as world:
+        watch = BudgetWatch(world)
+        begin(world, machines=2, elects=True)  # what is sure ends with the last renewal of the Lease
+        a_budget(world)
+        a_team_pod(world, "one")
+        world.run(minutes=5)
+        for kill in (False, True):
+            blind[0] = True
+            if kill:
+                world.processes["operator-0"].crash(restart_after=5)
+            else:
+                world.api.core.store.compact()
+            world.run(minutes=2)
+            blind[0] = False
+            world.run(minutes=5)
+            assert status(world)["gpusInUse"] == "1"
+        pod = world.api.local_api.get(POD, "default", "one")
+        world.processes["operator-0"].crash(restart_after=600)
+        world.run(minutes=1)
+        world.api.local_api.delete(NODE, "", pod["spec"]["nodeName"])
+        world.run(minutes=15)
+        assert status(world)["gpusInUse"] == "0"
+        assert float(status(world)["uncertaintyGpuHours"]) * 3600 == pytest.approx(600, abs=60)
+        assert watch.looks > 5
 
 
 def test_a_silent_node_makes_its_pods_use_unsure_and_its_end_ends_them(world):

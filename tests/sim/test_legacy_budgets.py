@@ -8,7 +8,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from tests.amounts import amount
-from tests.sim.an_operator import NAMESPACE_NAME, create, operator_main, settle, writes
+from tests.sim.an_operator import LONE, NAMESPACE_NAME, create, operator_main, settle, writes
 from tests.sim.test_leadership_status import Replica
 from tgp.adapters.kube.events import CORE_EVENT
 from tgp.api.crds import crds
@@ -29,7 +29,7 @@ def world() -> Iterator[World]:
     """All kinds and an operator."""
     with World("twins") as world:
         furnished(world)
-        world.process("operator", operator_main())
+        world.process("operator", operator_main(LONE))
         yield world
 
 
@@ -169,7 +169,7 @@ def test_a_quiet_hour_with_mirrors_is_no_write_and_a_restart_writes_nothing():
         for number in range(10):
             apply(world, f"team-{number}")
         create(world, GPU_WORKLOAD_BUDGET, "team-0", "default", spec=README["spec"])
-        process = world.process("operator", operator_main())
+        process = world.process("operator", operator_main(LONE))
         settle(world)
         world.run(hours=1)  # then each says that no pod matches
         with Quiet(world):

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from difflib import get_close_matches
 
-from tgp.adapters.kube.connect import Connection
 from tgp.adapters.kube.list import ListTarget
 from tgp.adapters.kube.records.kinds import namespaces, pods, typed
 from tgp.api.budget import GPUWorkloadBudget
@@ -42,9 +41,9 @@ REVIEW = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 
 class BudgetService:
-    def __init__(self, connection: Connection) -> None:
-        self._reads = ClusterReads(connection)
-        self._http = connection.http
+    def __init__(self, reads: ClusterReads) -> None:
+        self._reads = reads
+        self._http = reads.http
         self.namespace = self._reads.namespace
 
     # -- reading -------------------------------------------------------------------------------------------------------

@@ -109,7 +109,7 @@ def test_an_idle_account_is_short_and_a_busy_one_fits():
     assert len(pack(account)) <= 96 * 1024
 
 
-@pytest.mark.parametrize("damage", ["", "x", "1.", "1.AAAA", "1.!!!", "nonsense"])
+@pytest.mark.parametrize("damage", ["", "x", "1.", "1.AAAA", "1.!!!", "nonsense", "².AAAA"])
 def test_a_damaged_account_is_said_to_be_none(damage):
     with pytest.raises(NotAnAccount):
         unpack(damage)

@@ -78,6 +78,14 @@ def test_a_suspended_job_waits_as_what_its_pods_will_use():
     assert (held.milli, held.priority, held.since) == (1500, -5, NOW)
 
 
+@pytest.mark.parametrize("written", ["--5", "-", "5-", "²", "9" * 5000, "high"])
+def test_a_priority_that_a_user_has_written_over_counts_as_none(written):
+    job = Job(key=KEY, suspended=True, annotations={**marks(BUDGET, NOW, mirror=False), PAUSED_PRIORITY: written})
+    held = held_back(job, 1000)
+    assert held is not None
+    assert held.priority == 0
+
+
 @pytest.mark.parametrize(
     "changes", [{"suspended": False}, {"annotations": {}}, {"finished": True}, {"labels": {KUEUE: "q"}}]
 )

@@ -10,7 +10,7 @@ from tests.amounts import amount
 from tgp.api.budget import CountedWeight, Enforcement, ExtraHours, GPUWorkloadBudgetSpec, Quota
 from tgp.api.common import LabelSelector
 from tgp.core.budgets.account import UNSURE, USED, OpenPod, fresh
-from tgp.core.budgets.assess import Limits, assess
+from tgp.core.budgets.assess import Limits, assess, hours_text
 from tgp.core.budgets.ended import ended_pod, largest
 from tgp.core.budgets.packing import pack, unpack
 from tgp.core.budgets.period import Period
@@ -237,6 +237,7 @@ def test_the_largest_that_ended_are_kept_until_they_leave_the_window():
         ("2026-11-17T12:00:00Z alice", timedelta(0), None),
         ("2026-11-17T12:00:00Z alice", timedelta(seconds=-1), "alice"),
         ("soon alice", None, None),
+        ("0001-01-01T00:00:00+23:00 alice", None, None),  # before the first year, in UTC
         ("", None, None),
     ],
 )
@@ -244,6 +245,15 @@ def test_a_reset_is_done_once(written, done, who):
     before = None if done is None else datetime.fromtimestamp(NOON, UTC) + done
     asked = reset_asked({"tgp.io/reset": written} if written else {}, before)
     assert (asked.who if asked is not None else None) == who
+
+
+@pytest.mark.parametrize("hours", ["1e25", "9" * 32, "1e99"])
+def test_a_quota_without_an_end_can_be_counted_and_shown(hours):
+    spec = a_spec(gpu_hours=hours)
+    said = assess(limits_of(spec, NOON), fresh_account(spec.quota, NOON), NOON, exceeded=False)
+
+    assert not said.exceeded
+    assert len(hours_text(said.left)) <= 32
 
 
 def test_what_cannot_be_counted_is_named():

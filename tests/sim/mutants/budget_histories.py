@@ -28,7 +28,7 @@ def counted(seed: str, **budget: Any) -> World:
     world = World(seed)
     BudgetWatch(world, late=30)
     HoldsWatch(world)
-    begin(world)
+    begin(world, elects=True)
     a_budget(world, **{"hours": 1000, **budget})
     return world
 
@@ -145,7 +145,7 @@ def wiped_account(seed: str) -> None:
 def host_with_a_wrong_clock(seed: str) -> None:
     """A kubelet's clock is a day behind."""
     with World(seed) as world:  # the truth of the checker would be by the same wrong clock
-        begin(world)
+        begin(world, elects=True)
         a_budget(world)
         core = world.cluster.kubelets.api
         right = core.now_text
@@ -179,7 +179,7 @@ def gated_while_used_up(seed: str) -> None:
     """Eight pods wait behind the gate of a budget whose hour has room for a few of them."""
     with World(seed) as world:
         install(world)
-        begin(world)
+        begin(world, elects=True)
         used_up(world, "Gate")
         for number in range(8):
             a_team_pod(world, f"pod-{number}")

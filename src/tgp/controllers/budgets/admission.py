@@ -15,7 +15,8 @@ from tgp.api.resource import (
     VALIDATING_ADMISSION_POLICY_BINDING,
 )
 from tgp.controllers.budgets.gated_pods import GatedPods, asks
-from tgp.controllers.budgets.tracker import BudgetMemory, BudgetTracker
+from tgp.controllers.budgets.memory import BudgetMemory
+from tgp.controllers.budgets.tracker import BudgetTracker
 from tgp.core.budgets.admission import (
     DENIES,
     DENY_POLICY,

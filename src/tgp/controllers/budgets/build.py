@@ -1,5 +1,7 @@
 """GPUWorkloadBudgets, and the mirrors of the legacy kind. Where that kind is not installed nothing happens."""
 
+import asyncio
+
 from tgp.adapters.kube.controller import Controller, WatchSource
 from tgp.api.resource import GPU_WORKLOAD_BUDGET
 from tgp.controllers.budgets.admission import GateReconciler, PolicyCheck
@@ -49,6 +51,9 @@ def _counting(deps: Deps, stores: Stores, budgets: Budgets) -> Controller:
         tracker.start_over()
         archive.start_over()
 
+    async def list_pods_and_nodes() -> None:
+        await asyncio.gather(deps.caches.list_again(stores.pods), deps.caches.list_again(stores.nodes))
+
     counting = BudgetReconciler(
         stores.budgets,
         tracker,
@@ -59,7 +64,7 @@ def _counting(deps: Deps, stores: Stores, budgets: Budgets) -> Controller:
         journal=deps.journal,
         clock=deps.clock,
         silent_for=lambda: deps.caches.silent_for(stores.pods),
-        list_pods=lambda: deps.caches.list_again(stores.pods),
+        list_pods_and_nodes=list_pods_and_nodes,
         list_budgets=lambda: deps.caches.list_again(stores.budgets),
         gated=budgets.gated,
         policies=PolicyCheck(deps.cluster, deps.clock),
@@ -92,6 +97,7 @@ def _holds(deps: Deps, stores: Stores, budgets: Budgets) -> Controller:
         cluster=deps.cluster,
         journal=deps.journal,
         clock=deps.clock,
+        home=deps.settings.namespace,
     )
     return Controller(
         "budget-holds",

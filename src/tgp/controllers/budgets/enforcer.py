@@ -4,8 +4,8 @@ from datetime import datetime, timedelta
 
 from tgp.api.budget import GPUWorkloadBudget
 from tgp.api.resource import GPU_WORKLOAD_BUDGET, POD
+from tgp.controllers.budgets.memory import BudgetMemory
 from tgp.controllers.budgets.pauser import Pauser
-from tgp.controllers.budgets.tracker import BudgetMemory
 from tgp.core.budgets.assess import Assessment
 from tgp.core.budgets.spans import seconds, short_uid
 from tgp.core.budgets.victims import back_by, back_within, victims
@@ -14,7 +14,7 @@ from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
 from tgp.ports.clock import Clock
-from tgp.ports.cluster import Blocked, Cluster
+from tgp.ports.cluster import Blocked, Cluster, Forbidden, Refused
 from tgp.ports.journal import Journal
 
 ASKED_AGAIN = timedelta(minutes=1)  # after an eviction that a PodDisruptionBudget blocked
@@ -76,9 +76,10 @@ class BudgetEnforcer:
             await self._cluster.evict(
                 pod.key, uid=uid_text(pod.uid), grace=None if grace is None else timedelta(seconds=grace)
             )
-        except Blocked:
+        except (Blocked, Refused, Forbidden) as error:  # the next in order go instead
             if short_uid(pod) not in memory.blocked:
-                self._tell(record, pod, "EvictionBlocked", "should go, and a PodDisruptionBudget keeps it")
+                what = "a PodDisruptionBudget keeps it" if isinstance(error, Blocked) else f"cannot be evicted: {error}"
+                self._tell(record, pod, "EvictionBlocked", f"should go, and {what}")
             memory.blocked[short_uid(pod)] = now + ASKED_AGAIN
             return False
         memory.blocked.pop(short_uid(pod), None)

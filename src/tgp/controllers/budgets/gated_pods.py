@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from tgp.adapters.kube.store import Store
 from tgp.api.budget import GPUWorkloadBudget, GPUWorkloadBudgetSpec
-from tgp.core.budgets.admission import GATE, GATES, meets, spans
+from tgp.core.budgets.admission import GATE, GATES, LABEL, LABEL_OF_SEVERAL, meets, spans
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
@@ -73,8 +73,13 @@ class GatedPods:
         return [ObjectKey("", namespace) for namespace in where]
 
     def unreadable(self, namespace: str) -> bool:
-        """Whether a budget there was written by a newer version: which pods it holds is not known."""
-        return any(record.value is None for record in self._budgets.values() if record.key.namespace == namespace)
+        """Whether a budget that only a newer version can read gates pods there: its label says so, and not which."""
+        return any(
+            record.labels.get(label, "").startswith(GATES)
+            for record in self._budgets.values()
+            for label in ((LABEL, LABEL_OF_SEVERAL) if record.key.namespace == namespace else (LABEL_OF_SEVERAL,))
+            if record.value is None
+        )
 
     def holders(self, namespace: str) -> Iterator[tuple[ObjectKey, GPUWorkloadBudgetSpec]]:
         """The budgets that may hold pods of this namespace behind a gate."""

@@ -13,8 +13,11 @@ from tgp.adapters.kube.store import Store
 from tgp.api.budget import GPUWorkloadBudget
 from tgp.api.resource import JOB, POD
 from tgp.controllers.budgets.indexes import BUDGET_PODS, PAUSED_JOBS, marked, unplaced
-from tgp.controllers.budgets.tracker import BudgetMemory, BudgetTracker
+from tgp.controllers.budgets.memory import BudgetMemory
+from tgp.controllers.budgets.tracker import BudgetTracker
+from tgp.core.budgets.admission import EXACT, LABEL, LABEL_OF_SEVERAL
 from tgp.core.budgets.pause import PAUSED_AT, PAUSED_BY, held_back, manager_of, resume_change
+from tgp.core.budgets.quota import spec_problem
 from tgp.core.budgets.resume import HeldBack, resume
 from tgp.core.budgets.spans import seconds, short_uid
 from tgp.core.model.facts import FactSubject, PodEnforced
@@ -45,7 +48,9 @@ class HoldsReconciler:
         cluster: Cluster,
         journal: Journal,
         clock: Clock,
+        home: str,  # the operator's namespace
     ) -> None:
+        self._home = home
         self._budgets = budgets
         self._pods = pods
         self._jobs = jobs
@@ -80,9 +85,30 @@ class HoldsReconciler:
         return now + LOOK_AGAIN
 
     def _all_counted(self, namespace: str) -> bool:
-        """A new process has taken up every account: before that nothing is known to be open."""
-        records = (each for each in self._budgets.values() if _may_cover(each, namespace) and not each.deleting)
-        return all(self._tracker.held(each.key, each.uid_text) is not None for each in records)
+        """A new process has looked at every account: before that nothing is known to be open."""
+        records = (each for each in self._budgets.values() if self._may_cover(each, namespace) and not each.deleting)
+        return all(self._tracker.settled(each.key, each.uid_text) for each in records)
+
+    def _exact_for_newer(self, namespace: str) -> bool:
+        """Whether a budget that only a newer version can read counts pods there exactly, as its label says."""
+        return any(
+            each.labels.get(label, "").endswith(EXACT)
+            for each in self._budgets.values()
+            for label in ((LABEL, LABEL_OF_SEVERAL) if each.key.namespace == namespace else (LABEL_OF_SEVERAL,))
+            if self._tracker.of_newer(each.key, each.uid_text)
+        )
+
+    def _paused_by_newer(self, job: Job) -> bool:
+        key = _key(job.annotations.get(PAUSED_BY, ""))
+        record = self._budgets.get(key)
+        return record is not None and self._tracker.of_newer(key, record.uid_text)
+
+    def _may_cover(self, record: KubeObject[GPUWorkloadBudget], namespace: str) -> bool:
+        """One that cannot count never will be taken up: it holds nothing, least of all in other namespaces."""
+        spec = record.value.spec if record.value is not None else None
+        if spec is not None and spec_problem(spec, record.key.namespace, self._home) is not None:
+            return False
+        return record.key.namespace == namespace or (spec is not None and spec.namespace_selector is not None)
 
     # -- Jobs ----------------------------------------------------------------------------------------------------------
 
@@ -133,7 +159,7 @@ class HoldsReconciler:
         return (pod for pod in self._pods.values() if not pod.node)
 
     async def _look_at_job(self, job: Job, *, going: bool, now: datetime) -> None:
-        if job.finished or job.deleting:
+        if job.finished or job.deleting or self._paused_by_newer(job):
             return
         if manager_of(job):
             if not self._still_held(job.annotations.get(PAUSED_BY, "")):
@@ -203,6 +229,8 @@ class HoldsReconciler:
 
     def _is_counted(self, pod: Pod) -> bool:
         """No budget needs it any more: each that counts exactly has closed its span, and written that."""
+        if self._exact_for_newer(pod.key.namespace):
+            return False
         uid = short_uid(pod)
         exact = [each for each in self._tracker.over(pod.key.namespace) if each.holds_pods and each.belongs(pod)]
         return not exact or (
@@ -236,11 +264,6 @@ class HoldsReconciler:
         assert changed is not None, "a change has a before or an after"
         memory = self._tracker.held(changed.key)
         return [ObjectKey("", each) for each in ({changed.key.namespace} if memory is None else memory.namespaces)]
-
-
-def _may_cover(record: KubeObject[GPUWorkloadBudget], namespace: str) -> bool:
-    several = record.value is not None and record.value.spec.namespace_selector is not None
-    return several or record.key.namespace == namespace
 
 
 def finalizers(names: Iterable[str]) -> dict[str, Any]:

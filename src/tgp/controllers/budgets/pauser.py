@@ -8,7 +8,7 @@ from tgp.adapters.kube.store import Store
 from tgp.api.budget import GPUWorkloadBudget
 from tgp.api.resource import GPU_WORKLOAD_BUDGET, JOB, POD, Resource
 from tgp.controllers.budgets.indexes import PAUSED_JOBS
-from tgp.controllers.budgets.tracker import BudgetMemory
+from tgp.controllers.budgets.memory import BudgetMemory
 from tgp.core.budgets.pause import (
     PAUSED_AT,
     PAUSED_BY,
@@ -75,7 +75,10 @@ class Pauser:
         return stopped + sum(pod.annotations.get(PAUSED_BY) == name for pod in memory.pods.values())
 
     def _annotated(self, memory: BudgetMemory) -> Iterable[tuple[bytes, Pod]]:
-        return ((uid, pod) for uid, pod in memory.pods.items() if PAUSED_AT in pod.annotations)
+        """Pods of a Job that we suspend are never annotated by us: marks in its template are its user's."""
+        for uid, pod in memory.pods.items():
+            if PAUSED_AT in pod.annotations and ((job := self._job(pod)) is None or manager_of(job)):
+                yield uid, pod
 
     def _job(self, pod: Pod) -> Job | None:
         key, owner = job_key(pod), pod.controller

@@ -15,8 +15,9 @@ from tgp.controllers.budgets.admission import PolicyCheck, set_label
 from tgp.controllers.budgets.archive import AccountArchive
 from tgp.controllers.budgets.enforcer import BudgetEnforcer, budget_subject
 from tgp.controllers.budgets.gated_pods import GatedPods
+from tgp.controllers.budgets.memory import BudgetMemory
 from tgp.controllers.budgets.pauser import Pauser
-from tgp.controllers.budgets.tracker import BudgetMemory, BudgetTracker
+from tgp.controllers.budgets.tracker import BudgetTracker
 from tgp.controllers.status_writer import StatusWriter
 from tgp.core.budgets.account import USED
 from tgp.core.budgets.archive import ACCOUNT_FINALIZER, KeptAccount, kept
@@ -38,6 +39,7 @@ from tgp.core.budgets.status import (
     conditions,
     inherited_text,
     look_again,
+    pace_of,
     parts,
     raised,
     worth_writing,
@@ -71,7 +73,7 @@ class BudgetReconciler:
         journal: Journal,
         clock: Clock,
         silent_for: Callable[[], float],
-        list_pods: Callable[[], Awaitable[None]],
+        list_pods_and_nodes: Callable[[], Awaitable[None]],
         list_budgets: Callable[[], Awaitable[None]],
         counted: EventChannel,
         gated: GatedPods,
@@ -88,7 +90,7 @@ class BudgetReconciler:
         self._journal = journal
         self._clock = clock
         self._silent_for = silent_for
-        self._list_pods = list_pods
+        self._list_pods_and_nodes = list_pods_and_nodes
         self._list_budgets = list_budgets
         self._counted = counted
         self._gated = gated
@@ -109,18 +111,21 @@ class BudgetReconciler:
         if not record.deleting and ACCOUNT_FINALIZER not in record.finalizers:
             await self._finalize(record, (*record.finalizers, ACCOUNT_FINALIZER))
             return self._clock.now()  # by the next reconcile, which sees this write
-        if record.value is None:  # it was never counted
+        if record.value is None:  # of a newer version
+            self._ignore(record, newer=True)
             if record.deleting:
                 await self._leave(record)
             return None
         if not record.deleting and await set_label(self._cluster, record):
             return self._clock.now()  # by the next reconcile, which sees this write
         if (problem := spec_problem(record.value.spec, key.namespace, self._namespace)) is not None:
+            self._ignore(record, newer=False)
             await self._leave_alone(record, record.value, *problem)
             return None
         try:
             memory = await self._memory_of(record, record.value)
         except NewerAccount:
+            self._ignore(record, newer=True)
             await self._leave_alone(record, record.value, "NewerAccount", NEWER)
             return None
         asked_again = await self._policies.look(record.value.spec)
@@ -141,7 +146,8 @@ class BudgetReconciler:
             memory.evicted.forget()
         saying = self._saying(record, memory, seen, now)
         changed = memory.changed_at is not None or restored
-        if worth_writing(memory.told, saying, memory.limits, seen, changed=changed):
+        pace = pace_of(self._tracker.busy)
+        if worth_writing(memory.told, saying, memory.limits, seen, changed=changed, pace=pace):
             await self._write(record, memory, seen, saying)
             if restored:
                 message = "The account in the status was changed or removed by others, and is restored"
@@ -149,6 +155,9 @@ class BudgetReconciler:
             if self._enforcer.due(memory, now):
                 return now  # by the next reconcile, which sees this write
         elif self._enforcer.due(memory, now) and await self._enforcer.enforce(record, memory, seen, now):
+            # Meanwhile pods may be gone.
+            seen = assess(memory.limits, memory.account, seconds(self._clock.now()), exceeded=True)
+            saying = self._saying(record, memory, seen, now)
             await self._write(record, memory, seen, saying, {"lastEnforcementAt": rfc3339(now)})
         return _earliest(self._next_look(record, memory, seen, now), asked_again)
 
@@ -158,7 +167,7 @@ class BudgetReconciler:
         before = await self._archive.find(record.key) if new else None
         memory = self._tracker.memory_of(record, budget, before, listed_again=False)
         if memory is None or memory.missing:  # what one list does not show may be there: ask for another
-            await self._list_pods()
+            await self._list_pods_and_nodes()
             memory = self._tracker.memory_of(record, budget, before, listed_again=True)
         return memory
 
@@ -225,7 +234,9 @@ class BudgetReconciler:
         if memory.blocked:
             names = ", ".join(sorted(memory.pods[uid].key.name for uid in memory.blocked if uid in memory.pods))
             if names:
-                return Trouble("EvictionBlocked", f"PodDisruptionBudgets keep pods that should go: {names}")
+                return Trouble(
+                    "EvictionBlocked", f"Pods that should go cannot be evicted now, see their Events: {names}"
+                )
         if memory.closed and (owners := memory.evicted.told()):
             return Trouble("OwnerRecreates", owners)
         if running := unpaused_text(self._pauser.unpaused(memory)):
@@ -246,7 +257,7 @@ class BudgetReconciler:
         more: dict[str, Any] | None = None,
     ) -> None:
         """One conditional write of everything. Until it succeeds the spans stay to be written."""
-        waiting, memory.account.version = memory.changed_at, self._tracker.version
+        memory.account.version = self._tracker.version
         closed = set(memory.unwritten)
         account = pack(memory.account)
         said = {
@@ -258,11 +269,16 @@ class BudgetReconciler:
             **(more or {}),
         }
         updates = conditions(memory.spec, seen, self._trouble(memory), idle=saying.idle)
-        await self._status_writer.write(record, updates, said)
+        waiting, memory.changed_at = memory.changed_at, None  # what changes from here on is for the next write
+        written = False
+        try:
+            await self._status_writer.write(record, updates, said)
+            written = True
+        finally:
+            if not written:
+                memory.changed_at = waiting or memory.changed_at
         new = [name for name in saying.alerted if name not in memory.told.alerted]
         memory.told, memory.written = saying, account
-        if memory.changed_at == waiting:
-            memory.changed_at = None
         memory.unwritten -= closed
         for namespace in memory.namespaces:
             self._counted.send(namespace)
@@ -274,16 +290,22 @@ class BudgetReconciler:
             memory.kept = None
             await self._archive.drop(record.key)
 
+    def _ignore(self, record: KubeObject[GPUWorkloadBudget], *, newer: bool) -> None:
+        """What others hold in its namespace need not wait for it."""
+        if not self._tracker.settled(record.key, record.uid_text) or self._tracker.held(record.key) is not None:
+            self._tracker.leave_alone(record.key, record.uid_text, newer=newer)
+            self._counted.send(record.key.namespace)
+
     async def _leave_alone(
         self, record: KubeObject[GPUWorkloadBudget], budget: GPUWorkloadBudget, reason: str, why: str
     ) -> None:
         if record.deleting:  # kept as it is, for a version that can read it
             now, spec = self._clock.now(), budget.spec
             until = seconds(now) + window_of(spec.quota)
-            text = budget.status.account or ""
-            await self._archive.keep(
-                record.key, record.uid_text, KeptAccount(spec.gpu_resource_name, seconds(now), until, text), now
-            )
+            if text := budget.status.account:  # one that never counted leaves what one before it used
+                await self._archive.keep(
+                    record.key, record.uid_text, KeptAccount(spec.gpu_resource_name, seconds(now), until, text), now
+                )
             await self._leave(record)
             return
         await self._status_writer.write(
@@ -293,7 +315,8 @@ class BudgetReconciler:
     def _next_look(
         self, record: KubeObject[GPUWorkloadBudget], memory: BudgetMemory, seen: Assessment, now: datetime
     ) -> datetime | None:
-        again = look_again(memory.spec, memory.limits, memory.account, seen, memory.told)
+        pace = pace_of(self._tracker.busy)
+        again = look_again(memory.spec, memory.limits, memory.account, seen, memory.told, pace=pace)
         moments = [now + timedelta(seconds=again - seen.now)] if again is not None else []
         if not memory.tracked and now < _idle_from(record, now):
             moments.append(_idle_from(record, now))

@@ -3,26 +3,24 @@
 Pods and Nodes are heard of event by event, because the moment at which a change arrives bounds what a kubelet says.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 
 import msgspec
 
 from tgp.adapters.kube.store import Store
-from tgp.api.budget import EndedPod, GPUWorkloadBudget, GPUWorkloadBudgetSpec
+from tgp.api.budget import GPUWorkloadBudget, GPUWorkloadBudgetSpec
 from tgp.api.common import LabelSelector
+from tgp.controllers.budgets.memory import BudgetMemory
 from tgp.controllers.requests.indexes import PODS_BY_NODE
-from tgp.core.budgets.account import USED, BudgetAccount, take_up
+from tgp.core.budgets.account import UNSURE, USED, BudgetAccount, take_up
 from tgp.core.budgets.archive import KeptAccount, inherited
-from tgp.core.budgets.assess import Limits
 from tgp.core.budgets.belonging import covers, selector_of
-from tgp.core.budgets.ended import ended_pod, largest
 from tgp.core.budgets.packing import NotAnAccount, unpack
 from tgp.core.budgets.pause import PAUSED_AT
 from tgp.core.budgets.quota import counted_by, fresh_account, limits_of
-from tgp.core.budgets.recreation import OwnerEvictions
 from tgp.core.budgets.spans import (
+    STATUS_DELAY,
     Sighting,
     counts,
     seconds,
@@ -33,9 +31,8 @@ from tgp.core.budgets.spans import (
     silent_since,
 )
 from tgp.core.budgets.status import DEGRADED, NOTHING_MATCHES, READY, Told
-from tgp.core.budgets.weights import Weights, model_of, weights_of
+from tgp.core.budgets.weights import model_of, weights_of
 from tgp.core.model.kube_object import KubeObject
-from tgp.core.model.labels import Selector
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
@@ -43,86 +40,7 @@ from tgp.core.model.workload import Job, Namespace
 from tgp.ports.clock import Clock
 
 EVERY = ""
-STOPPING = ("Evict", "Pause")  # actions that stop pods
-PLAIN = ("cpu", "memory")  # resources that no device claim stands for
 EMPTY_BELIEVED_AFTER = 3600.0  # seconds for which no list has shown any pod
-
-
-@dataclass(slots=True, eq=False)
-class BudgetMemory:
-    key: ObjectKey
-    uid: str
-    generation: int
-    spec: GPUWorkloadBudgetSpec
-    selector: Selector
-    weights: Weights
-    limits: Limits
-    account: BudgetAccount
-    written: str  # the account as the status holds it
-    told: Told
-    lost: bool = False  # the account could not be read, and was made again from what is there
-    kept: KeptAccount | None = None  # of a deleted budget of this name, to be dropped once it is in our own account
-    archived: bool = False  # the budget is being deleted, and its account is kept
-    pods: dict[bytes, Pod] = field(default_factory=dict)  # the open ones
-    finished: set[bytes] = field(default_factory=set)  # those that count no longer, and are still there
-    changed_at: datetime | None = None  # since when spans wait to be written
-    # A list did not show them: closed if pods are shown.
-    missing: dict[bytes, tuple[Pod, Sighting]] = field(default_factory=dict)
-    unwritten: set[bytes] = field(default_factory=set)  # closed since the last write of the account
-    claiming: set[bytes] = field(default_factory=set)  # pods whose devices no request shows
-    evicted: OwnerEvictions = field(default_factory=OwnerEvictions)
-    blocked: dict[bytes, datetime] = field(default_factory=dict)  # evictions to be asked for again then
-    covers: Callable[[str], bool] = lambda _namespace: True  # whether pods of this namespace may belong to it
-    largest: tuple[EndedPod, ...] = ()
-    reset_at: datetime | None = None  # what was asked for last, and done
-
-    @property
-    def namespaces(self) -> set[str]:
-        """Where pods of it are, and its own."""
-        return {self.key.namespace, *(pod.key.namespace for pod in self.pods.values())}
-
-    @property
-    def tracked(self) -> int:
-        return len(self.account.open) + len(self.finished)
-
-    @property
-    def stops_pods(self) -> bool:
-        return self.spec.enforcement.action in STOPPING and not self.archived
-
-    @property
-    def holds_pods(self) -> bool:
-        """Pods stay until their span is written."""
-        return self.spec.accounting == "Exact" and not self.archived
-
-    @property
-    def closed(self) -> bool:
-        """It is used up, and that is written."""
-        return self.told.exceeded_at is not None
-
-    def claims(self, pod: Pod) -> bool:
-        """Whether it is of this budget, and its devices are not counted: they stand in claims, not in requests."""
-        asks = self.spec.gpu_resource_name in PLAIN or self.weights.units(pod.requests)
-        unseen = pod.claims_devices and not asks
-        return unseen and not pod.finished and self.belongs(pod)
-
-    def selects(self, labels: Mapping[str, str]) -> bool:
-        return self.selector.selects(labels)
-
-    def runs(self, uid: bytes) -> bool:
-        """Whether the account counts it from second to second."""
-        return uid in self.account.open and self.account.open[uid].start is not None
-
-    def belongs(self, pod: Pod) -> bool:
-        return self.covers(pod.key.namespace) and self.selects(pod.labels)
-
-    def see(self, pod: Pod, seen: Sighting, now: int, since: int | None = None) -> bool:
-        """Whether that opened, cut or closed a span; if it closed one, what the pod used is kept by its name."""
-        held = self.account.open.get(seen.uid)
-        changed = self.account.see(seen, now, since)
-        name = str(pod.key) if self.spec.namespace_selector is not None else pod.key.name
-        if changed and (row := ended_pod(name, held, seen)) is not None:
-            self.largest = largest((*self.largest, row), self.account.begins(now))
-        return changed
 
 
 class BudgetTracker:
@@ -145,7 +63,8 @@ class BudgetTracker:
         self._silent_for = silent_for
         self._watched_until = watched_until
         self._budgets: dict[str, dict[ObjectKey, BudgetMemory]] = {}  # by namespace; EVERY: those over several
-        self._empty_since: float | None = None  # boot time; None: pods are shown
+        self._left_alone: dict[ObjectKey, tuple[str, bool]] = {}  # uid, and whether a newer version counts there
+        self._empty_since: float | None = None  # boot time; None: pods and Nodes are shown
 
     @property
     def version(self) -> int:
@@ -160,13 +79,32 @@ class BudgetTracker:
         """Of the budgets that pods of this namespace may belong to."""
         return list(self._of(namespace).values())
 
+    @property
+    def busy(self) -> int:
+        """Budgets whose pods are placed or running."""
+        return sum(bool(memory.account.open) for _, memory in self.memories())
+
     def accounts(self) -> Iterator[tuple[ObjectKey, BudgetAccount]]:
         for key, memory in self.memories():
             yield key, memory.account
 
     def forget(self, key: ObjectKey) -> None:
+        self._left_alone.pop(key, None)
         for namespace in (key.namespace, EVERY):
             self._budgets.get(namespace, {}).pop(key, None)
+
+    def leave_alone(self, key: ObjectKey, uid: str, *, newer: bool) -> None:
+        """Nothing is counted for it: its spec is wrong, or a newer version of the operator has written it."""
+        self.forget(key)
+        self._left_alone[key] = uid, newer
+
+    def settled(self, key: ObjectKey, uid: str) -> bool:
+        """Whether its account is taken up, or known to be left alone."""
+        return self.held(key, uid) is not None or self._left_alone.get(key, ("", False))[0] == uid
+
+    def of_newer(self, key: ObjectKey, uid: str) -> bool:
+        """Whether only a newer version of the operator knows what it holds."""
+        return self._left_alone.get(key) == (uid, True)
 
     def _of(self, namespace: str) -> dict[ObjectKey, BudgetMemory]:
         """The budgets to which pods of this namespace may belong."""
@@ -259,15 +197,16 @@ class BudgetTracker:
             and counts(pod, memory.weights)
             and (memory.belongs(pod) or short_uid(pod) in known)
         }
-        if not pods.keys() >= account.open.keys() and (not listed_again or self._shows_nothing()):
+        shown = pods.keys() >= account.open.keys() and all(pod.over or self._node_of(pod) for pod in pods.values())
+        if not shown and (not listed_again or self._shows_nothing()):
             return None
         watched = self._watched_until()
-        written = account.at
+        alive_until = max(account.at, seconds(watched)) if watched is not None else account.at
         changed = take_up(
             account,
-            list(self._listed(memory, pods, seconds(now))),
+            list(self._listed(memory, pods, seconds(now), alive_until)),
             seconds(now),
-            alive_until=max(written, seconds(watched)) if watched is not None else written,
+            alive_until=alive_until,
             seen={uid: pod.resource_version for uid, pod in pods.items()},
         )
         memory.pods = {uid: pod for uid, pod in pods.items() if uid in account.open}
@@ -277,14 +216,16 @@ class BudgetTracker:
         memory.changed_at = now if changed or lost or before is not None or not status.account else None
         return memory
 
-    def _listed(self, memory: BudgetMemory, pods: dict[bytes, Pod], now: int) -> Iterator[Sighting]:
+    def _listed(self, memory: BudgetMemory, pods: dict[bytes, Pod], now: int, alive_until: int) -> Iterator[Sighting]:
         for uid, pod in pods.items():
-            node = self._nodes.get(ObjectKey("", pod.node))
+            node, held = self._node_of(pod), memory.account.open.get(uid)
             seen = sight_in_list(pod, memory.weights, now, node)
             if node is not None or seen.end is not None:
                 yield seen
-            elif uid in memory.account.open:  # nothing runs on a Node that is gone
-                yield msgspec.structs.replace(seen, end=now, sure_until=memory.account.open[uid].sure_until)
+            elif held is not None or seen.start is not None:
+                # Nothing runs on a Node that is gone. No list says since when.
+                known = alive_until if held is None or held.sure_until is None else min(alive_until, held.sure_until)
+                yield msgspec.structs.replace(seen, end=now, sure_until=known)
 
     def _respecify(
         self, memory: BudgetMemory, record: KubeObject[GPUWorkloadBudget], spec: GPUWorkloadBudgetSpec
@@ -349,7 +290,7 @@ class BudgetTracker:
     def of_job(self, old: Job | None, new: Job | None) -> Iterable[ObjectKey]:
         """The budgets that show how many pods are paused."""
         marked = [each for each in (old, new) if each is not None and PAUSED_AT in each.annotations]
-        return list(self._budgets.get(marked[0].key.namespace, ())) if marked else ()
+        return list(self._of(marked[0].key.namespace)) if marked else ()
 
     def _note(self, memory: BudgetMemory, old: Pod | None, new: Pod | None, now: datetime) -> bool:
         if new is None:
@@ -361,10 +302,15 @@ class BudgetTracker:
             return False
         # A pod that was there, and did not count, came by an edit of its labels.
         edited = old is not None and counts(old, memory.weights) and not memory.belongs(old)
-        return self._see(memory, new, now, since=seconds(now) if edited else None)
+        return self._see(memory, new, now, since=self._edited_since(now) if edited else None)
+
+    def _edited_since(self, now: datetime) -> int:
+        """No stamp says when labels were edited: after a view that was out of date, as early as it can have been."""
+        silent = int(min(self._silent_for(), 1e9))
+        return seconds(now) - (silent if silent > STATUS_DELAY else 0)
 
     def _see(self, memory: BudgetMemory, pod: Pod, now: datetime, *, since: int | None = None) -> bool:
-        uid, node = short_uid(pod), self._nodes.get(ObjectKey("", pod.node))
+        uid, node = short_uid(pod), self._node_of(pod)
         known = uid in memory.account.open
         if not known and (uid in memory.finished or not memory.belongs(pod)):
             return False
@@ -374,6 +320,8 @@ class BudgetTracker:
         memory.missing.pop(uid, None)
         seen = sight(pod, memory.weights, seconds(now), silent, node)
         changed = memory.see(pod, seen, seconds(now), since)
+        if since is not None and not known and seen.start is not None:
+            memory.account.charge(UNSURE, max(seen.start, since), seen.end or seconds(now), seen.milli)
         if uid in memory.account.open:
             memory.pods[uid] = pod
         else:
@@ -409,22 +357,31 @@ class BudgetTracker:
         """Close what a second list does not show either; whether that was believed."""
         if memory.missing and self._shows_nothing():
             return False
-        for last, gone in memory.missing.values():
-            memory.see(last, gone, seconds(self._clock.now()))
-        memory.missing.clear()
+        for uid in list(memory.missing):
+            self._close(memory, uid)
         return True
 
+    def _close(self, memory: BudgetMemory, uid: bytes) -> None:
+        last, gone = memory.missing.pop(uid)
+        memory.see(last, gone, seconds(self._clock.now()))
+        if memory.pods.pop(uid, None) is not None:  # its Node is gone, and the pod is still there
+            memory.finished.add(uid)
+            memory.unwritten.add(uid)
+
     def _shows_nothing(self) -> bool:
-        """A list without any pod proves nothing, unless it stays so: a cluster may really have none."""
-        if len(self._pods):
+        """A list without any pod or Node proves nothing, unless it stays so: a cluster may really have none."""
+        if len(self._pods) and len(self._nodes):
             self._empty_since = None
             return False
         if self._empty_since is None:
             self._empty_since = self._clock.boottime()
         return self._clock.boottime() - self._empty_since < EMPTY_BELIEVED_AFTER
 
+    def _node_of(self, pod: Pod) -> Node | None:
+        return self._nodes.get(ObjectKey("", pod.node))
+
     def _sure(self, pod: Pod, until: int | None) -> int | None:
-        silent = silent_since(self._nodes.get(ObjectKey("", pod.node)))
+        silent = silent_since(self._node_of(pod))
         known = [each for each in (until, silent) if each is not None]
         return min(known) if known else None
 
@@ -450,11 +407,14 @@ class BudgetTracker:
         uid = short_uid(pod)
         if uid not in memory.account.open:
             return False
-        memory.see(pod, sight_gone(pod, memory.weights, seconds(now), silent_since(old)), seconds(now))
-        memory.pods.pop(uid, None)
-        memory.finished.add(uid)
-        memory.unwritten.add(uid)
+        assert old is not None, "what is gone was there"
+        # A removal that was seen is newer than all that was known. A list without the Node has to be confirmed.
+        listed = old.resource_version <= self._nodes.version
+        sure = self._sure(pod, seconds(now) - int(min(self._silent_for(), 1e9))) if listed else silent_since(old)
+        memory.missing[uid] = pod, sight_gone(pod, memory.weights, seconds(now), sure)
         memory.changed_at = memory.changed_at or now
+        if not listed:
+            self._close(memory, uid)
         return True
 
 

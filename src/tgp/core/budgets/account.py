@@ -187,7 +187,8 @@ class BudgetAccount:
             for series, amount in amounts:
                 _add(self.sums[series], self.width, place, amount)
                 if series in PEAKED:
-                    self.peaks[PEAKED.index(series), place[0] : place[1] + 1] += amount
+                    touched = self.peaks[PEAKED.index(series), place[0] : place[1] + 1]
+                    touched += amount
         if (place := _place(self.newest_hour - HOURS_KEPT, HOUR, start, end)) is not None:
             for series, amount in amounts:
                 _add(self.hourly[series], HOUR, place, amount)
@@ -344,11 +345,12 @@ def _place(base: int, width: int, start: int, end: int) -> tuple[int, int, int, 
 
 def _add(row: Ints, width: int, place: tuple[int, int, int, int], amount: int) -> None:
     first, last, head, tail = place
-    row[first] += amount * head
+    row[first] = row.item(first) + amount * head  # Python's integers: they are added faster than numpy's
     if last > first:
-        row[last] += amount * tail
+        row[last] = row.item(last) + amount * tail
         if last - first > 1:
-            row[first + 1 : last] += amount * width
+            whole = row[first + 1 : last]
+            whole += amount * width
 
 
 def _add_many(row: Ints, scale: tuple[int, int], starts: Ints, ends: Ints, amounts: Ints) -> Ints:

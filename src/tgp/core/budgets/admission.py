@@ -1,4 +1,4 @@
-"""What budgets say about a pod that is being created: the same that deploy/policy/budgets.yaml lets the API server say.
+"""What budgets say about a pod that is being created: the same as the chart's policies let the API server say.
 
 A budget speaks at admission only while the operator has set a label on it: every labelled budget costs the creation of
 every pod of its namespace some time.
@@ -13,6 +13,7 @@ from tgp.api.budget import GPUWorkloadBudget, GPUWorkloadBudgetSpec
 from tgp.api.values import rfc3339
 from tgp.core.budgets.belonging import covers, selector_of
 from tgp.core.budgets.weights import weights_of
+from tgp.core.classes.rights import APPLY_RIGHTS
 from tgp.core.model.object_key import ObjectKey
 
 LABEL = "tgp.io/admission"  # on a budget: what it has to say now about pods of its namespace
@@ -120,7 +121,7 @@ def waits_for(holders: Iterable[tuple[ObjectKey, GPUWorkloadBudget]]) -> str:
 # -- where it cannot work ----------------------------------------------------------------------------------------------
 
 NEEDS = {DENIES: (1, 30), GATES: (1, 36)}
-APPLY = "kubectl apply -f deploy/policy/budgets.yaml"
+APPLY = "kubectl apply -f deploy/policies.yaml"
 
 
 class PolicyState(msgspec.Struct, frozen=True):
@@ -134,7 +135,7 @@ class PolicyState(msgspec.Struct, frozen=True):
 def unavailable(admission: str, state: PolicyState) -> str:
     """Why new pods are not refused or gated, and what to do; empty: they are."""
     if state.forbidden:
-        return f"The operator may not read {state.forbidden}. Next: kubectl apply -f deploy/rbac/operator.yaml"
+        return f"The operator may not read {state.forbidden}. Next: {APPLY_RIGHTS}"
     if not state.missing:
         return ""
     effect = "refused" if admission == DENIES else "gated"

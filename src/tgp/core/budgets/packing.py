@@ -5,6 +5,7 @@ from base64 import b64decode, b64encode
 
 import msgspec
 
+from tgp.api.pattern import matches
 from tgp.core.budgets.account import BUCKETS, HOURS_KEPT, PEAKED, SERIES, BudgetAccount, OpenPod
 from tgp.core.budgets.period import read_period
 from tgp.core.budgets.spans import UID_BYTES
@@ -71,7 +72,8 @@ def unpack(text: str) -> BudgetAccount:
     """Raises NewerAccount or NotAnAccount."""
     version, _, encoded = text.partition(".")
     if version != VERSION:
-        raise NewerAccount(version) if version.isdigit() and int(version) > int(VERSION) else NotAnAccount(version[:8])
+        newer = matches(version, r"^[0-9]{1,9}$") and int(version) > int(VERSION)
+        raise NewerAccount(version) if newer else NotAnAccount(version[:8])
     try:
         body = b64decode(encoded, validate=True)
         document = zlib.decompress(body[4:])

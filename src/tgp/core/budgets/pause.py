@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from tgp.api.pattern import matches
 from tgp.api.resource import JOB, LEGACY_BUDGET
 from tgp.api.values import rfc3339
 from tgp.core.budgets.resume import HeldBack
@@ -25,6 +26,7 @@ PAUSED_PRIORITY = "tgp.io/paused-priority"  # of a Job's pods, which are gone wh
 LEGACY_PAUSED_AT = "budget.zxuhan.dev/paused-at"
 LEGACY_PAUSED_BY = "budget.zxuhan.dev/paused-by"
 MARKS = (PAUSED_AT, PAUSED_BY, PAUSED_PRIORITY, LEGACY_PAUSED_AT, LEGACY_PAUSED_BY)
+PRIORITY = r"^-?[0-9]{1,10}$"  # a 32-bit number
 KUEUE = "kueue.x-k8s.io/queue-name"  # on Jobs whose suspension Kueue decides
 NAMES_SHOWN = 5
 
@@ -96,8 +98,9 @@ def held_back(job: Job, milli: int) -> HeldBack | None:
 
 
 def _priority(job: Job) -> int:
+    """As we wrote it; a user may have edited it since."""
     written = job.annotations.get(PAUSED_PRIORITY, "")
-    return int(written) if written.lstrip("-").isdecimal() else 0
+    return int(written) if matches(written, PRIORITY) else 0
 
 
 def unpaused_text(running: Iterable[tuple[Pod, Unpaused]]) -> str:

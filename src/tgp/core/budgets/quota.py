@@ -12,11 +12,14 @@ from tgp.core.budgets.period import Period
 from tgp.core.budgets.spans import seconds
 from tgp.core.model.time_zone import UnknownTimeZone, time_zone
 
+MOST_HOURS = Decimal(10**15)  # more cannot be used, nor be written with six places
+
 
 def limits_of(spec: GPUWorkloadBudgetSpec, now: int) -> Limits:
     quota = spec.quota
     granted = [each for each in quota.extra if seconds(each.until) > now]
     hours = exact(quota.gpu_hours) + sum((exact(each.gpu_hours) for each in granted), Decimal())
+    hours = min(hours, MOST_HOURS)
     return Limits(
         int((hours * MILLI_SECONDS).to_integral_value(ROUND_FLOOR)) or 1,
         None if quota.usd is None else microusd(quota.usd, "spec.quota.usd") * USD_SECONDS,

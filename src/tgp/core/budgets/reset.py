@@ -23,6 +23,6 @@ def reset_asked(annotations: Mapping[str, str], done: datetime | None) -> ResetA
     written, _, who = annotations.get(RESET, "").partition(" ")
     try:
         at = datetime.fromisoformat(written).astimezone(UTC)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     return ResetAsked(at, who.strip() or "an unknown user") if done is None or at > done else None

@@ -28,6 +28,7 @@ IDLE = "No pod has matched for an hour. Compare spec.selector with the labels of
 IDLE_AFTER = timedelta(hours=1)
 GATHERED = timedelta(seconds=1)  # spans that open or close within it are one write
 PACE = 5  # seconds between two writes for use alone
+PACE_OF_EACH = 2  # the same, for each budget whose pods run: many budgets are no more writes
 REFRESHED = 300  # seconds after which use that moves is written anyway
 STEP = 200  # parts of the quota: use that moved by one of them is written
 FALLS_BY = 5  # percentage points that use must fall below an alert before it can be raised again
@@ -69,24 +70,35 @@ def raised(spec: GPUWorkloadBudgetSpec, limits: Limits, seen: Assessment, before
     return tuple(holding)
 
 
-def worth_writing(told: Told, now: Told, limits: Limits, seen: Assessment, *, changed: bool) -> bool:
+def pace_of(busy: int) -> int:
+    """Seconds between two writes of a budget for use alone, where pods of so many budgets run."""
+    return min(max(PACE, PACE_OF_EACH * busy), REFRESHED)
+
+
+def worth_writing(told: Told, now: Told, limits: Limits, seen: Assessment, *, changed: bool, pace: int = PACE) -> bool:
     """`now`: what the status would say. `changed`: a span opened or closed."""
     same = msgspec.structs.replace(told, at=now.at, used=now.used) == now
     if changed or not same:
         return True
     moved = abs(seen.used - told.used)
-    if moved * STEP >= limits.used and seen.now >= told.at + PACE:
+    if moved * STEP >= limits.used and seen.now >= told.at + pace:
         return True
     return moved > 0 and seen.now >= told.at + REFRESHED
 
 
 def look_again(
-    spec: GPUWorkloadBudgetSpec, limits: Limits, account: BudgetAccount, seen: Assessment, told: Told
+    spec: GPUWorkloadBudgetSpec,
+    limits: Limits,
+    account: BudgetAccount,
+    seen: Assessment,
+    told: Told,
+    *,
+    pace: int = PACE,
 ) -> int | None:
     """When the status may be worth a write although nothing happens; None: only after something did."""
     moments: list[int | None] = [seen.next_change_at]
     if seen.milli:
-        moments.append(max(told.at + PACE, seen.now + max(1, limits.used // STEP // seen.milli)))
+        moments.append(max(told.at + pace, seen.now + max(1, limits.used // STEP // seen.milli)))
     if seen.moves:
         due = told.at + REFRESHED
         moments.append(due if due > seen.now else seen.now + REFRESHED)  # it was due, and nothing had moved
@@ -157,9 +169,11 @@ def inherited_text(spec: GPUWorkloadBudgetSpec, seen: Assessment, deleted_at: in
 
 
 def _short(decimal: str) -> str:
-    """Two places are enough for a sentence."""
+    """Two places are enough for a sentence, and of what is smaller two digits."""
     whole, _, rest = decimal.partition(".")
-    return f"{whole}.{rest[:2]}" if rest[:2].strip("0") else whole
+    zeros = len(rest) - len(rest.lstrip("0"))
+    places = rest[: zeros + 2] if whole == "0" else rest[:2]
+    return f"{whole}.{places}" if places.strip("0") else whole
 
 
 def _time(moment: int | None) -> str | None:

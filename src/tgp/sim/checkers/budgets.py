@@ -151,9 +151,8 @@ class BudgetWatch:
             lasts = max(0.0, end - begin)
             slack = ROUNDED / 1000 * amount
             recent = pod.vanished or (pod.end is not None and pod.end > at - self._late)
-            edited = pod.start is not None and begin > pod.start  # it counts from when that is seen
             if begin <= at - self._late:
-                least += max(0.0, amount * (lasts - (self._late if edited else 0.0)) - slack)
+                least += max(0.0, amount * lasts - slack)
             most += amount * lasts + slack + (amount * self._late if recent else 0)
         bucket = budget.spec["quota"].get("windowHours", 0) * 5
         edge = sum(amount for _, amount, begin, end in self._spans(budget, at - bucket) if end > begin) * bucket

@@ -1,4 +1,4 @@
-"""The policies of deploy/policy/budgets.yaml, where they are installed. Expressions are not evaluated: core decides."""
+"""The policies of budgets, where they are installed. Expressions are not evaluated: core decides."""
 
 from collections.abc import Mapping
 
@@ -25,7 +25,7 @@ from tgp.sim.apiserver.core import Core, Write
 from tgp.sim.apiserver.json_value import Json
 from tgp.sim.apiserver.status_errors import forbidden, qualified
 
-HOME = "tgp-system"  # the operator's namespace, as deploy/policy/budgets.yaml names it
+HOME = "tgp-system"  # the operator's namespace, as the shipped policies name it
 GROUP = "admissionregistration.k8s.io"
 
 
