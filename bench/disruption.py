@@ -21,7 +21,7 @@ from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
 from tgp.core.disruption.causes import Machine, Standing
 from tgp.core.disruption.exchange import ExchangeInput, Savings, exchanges, min_savings, savings_of
-from tgp.core.disruption.moves import as_waiting
+from tgp.core.disruption.machine_state import as_waiting
 from tgp.core.disruption.restart_cost import restart_cost
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.labels import selector

@@ -189,6 +189,55 @@ def test_a_pool_with_replicas_replaces_them_and_never_has_more_in_the_end():
         assert len(requests(env)) == len(env.living()) == 2
 
 
+def test_of_two_machines_of_one_replica_the_idle_one_goes_after_a_move_was_given_up():
+    with sim_env("replicas-given-up") as env:
+        begin(env, replicas=1)
+        env.until(lambda: len(env.nodes()) == 1, minutes=30)
+        env.world.run(minutes=5)
+        before = names(env)
+        drift(env)
+        env.until(lambda: len(env.nodes()) == 2, minutes=30)
+        (node,) = {row["status"].get("nodeName") for row in requests(env) if row["metadata"]["name"] not in before}
+        asks(env, "early", run_for="30m", nodeName=node)
+        set_pool(env, disruption={"budgets": [{"nodes": 0}]})
+        env.until(lambda: len(requests(env)) == 1, minutes=20)
+
+        assert names(env) != before, "work that runs is not ended"
+        env.world.run(minutes=20)
+        assert len(requests(env)) == len(env.living()) == 1
+
+
+def test_a_replica_gets_one_replacement_though_watches_lag():
+    with sim_env("replicas-lag") as env:
+        begin(env, replicas=1)
+        env.until(lambda: len(env.nodes()) == 1, minutes=30)
+        env.world.run(minutes=5)
+        before = names(env)
+        env.world.api.faults.on("watch-lag", seconds=6.0)
+        drift(env)
+        watched = Watched(env)
+        watched.until(lambda: not names(env) & before, minutes=120)
+
+        assert watched.most_machines == 2
+
+
+def test_a_move_leaves_requests_alone_that_only_carry_its_marks():
+    """A copy that a user made with kubectl, say: it is the user's, and says nothing of the move."""
+    with sim_env("copied-marks") as env:
+        name = one_machine(env)
+        env.node_bootstrap.node_faults.chances[NodeFault.NEVER_REGISTERS] = 1.0
+        drift(env)
+        env.until(lambda: "tgp.io/move" in of(env, name)["metadata"]["annotations"], minutes=10)
+        move = of(env, name)["metadata"]["annotations"]["tgp.io/move"]
+        marks = {"tgp.io/move": move, "tgp.io/replaces": name}
+        meta = {"name": "mine", "namespace": "default", "annotations": marks}
+        spec = {"nodeClassRef": {"name": "rented"}, "gpuType": "T4", "maxHourlyPrice": "0.01"}
+        env.world.api.local_api.create(GPU_REQUEST, {"metadata": meta, "spec": spec})
+        env.world.run(minutes=90)
+
+        assert "mine" in names(env)
+
+
 def one_machine(env: SimEnv, *, annotations: dict[str, str] | None = None, **spec: Any) -> str:
     """Of a pool with a Deployment of one pod, which runs."""
     begin(env, **spec)

@@ -27,6 +27,7 @@ from tests.sim.test_disruption import (
 from tests.sim.test_pool_histories import Views, views  # noqa: F401 - a fixture
 from tests.sim.with_pools import begin, requests
 from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST, NAMESPACE, NODE, POD, POD_DISRUPTION_BUDGET, Resource
+from tgp.core.disruption import refits
 from tgp.core.model.hold import HOLD
 from tgp.sim.checkers.recorded import RecordedRequest
 from tgp.sim.checkers.recorder import Checker
@@ -164,7 +165,9 @@ def test_what_a_user_forbids_midway_takes_the_move_back(deed: Callable[[SimEnv, 
         watched.until(replaced(env, name), minutes=120)
 
 
-def test_a_pod_disruption_budget_of_zero_midway_keeps_pods_where_they_are():
+def test_a_pod_disruption_budget_of_zero_midway_keeps_pods_where_they_are(monkeypatch):
+    """While the move waits nothing changes, so a place for its pods is planned seldom, and not at every look."""
+    planned = count_refits(monkeypatch)
     with sim_env("pdb-midway") as env:
         name = one_machine(env)
         mid_move(env, name)
@@ -174,10 +177,25 @@ def test_a_pod_disruption_budget_of_zero_midway_keeps_pods_where_they_are():
         }
         env.world.api.local_api.create(POD_DISRUPTION_BUDGET, guard)
         watched = Watched(env)
+        before, begun = len(planned), env.world.loop.time()
         watched.until(taken_back(env, name), minutes=150)  # a move lasts no longer than two hours
         assert watched.least_running == 1
+        waited = (env.world.loop.time() - begun) / 60
+        assert 0.5 * waited < len(planned) - before < 2 * waited
         env.world.api.local_api.delete(POD_DISRUPTION_BUDGET, "default", "guard")
         watched.until(replaced(env, name), minutes=120)
+
+
+def count_refits(monkeypatch: pytest.MonkeyPatch) -> list[None]:
+    """Grows with each plan of where the pods of candidates would go."""
+    found, plan = list[None](), refits.refits
+
+    def counting(*given: Any) -> Any:
+        found.append(None)
+        return plan(*given)
+
+    monkeypatch.setattr(refits, "refits", counting)
+    return found
 
 
 # -- clocks ------------------------------------------------------------------------------------------------------------

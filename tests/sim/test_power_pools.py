@@ -5,12 +5,14 @@ from datetime import timedelta
 from typing import Any
 
 import msgspec
+import pytest
 
 from tests.sim.an_operator import a_class
+from tests.sim.cluster.manifests import a_pod
 from tests.sim.lifecycle.a_world import POWER, SimEnv, sim_env
 from tests.sim.with_pools import asks as asks_for_any
 from tests.sim.with_pools import begin, events_of, requests, runs
-from tgp.api.resource import NODE
+from tgp.api.resource import NODE, POD
 from tgp.sim.clouds.cloud_faults import CloudVerb
 from tgp.sim.clouds.webhook import WebhookReceiver, settings_at
 from tgp.sim.clouds.webhook.machines import build_of, name_of
@@ -114,6 +116,76 @@ def test_a_box_stays_off_for_its_min_off_time_over_a_restart():
         assert env.world.clock.now() - since > timedelta(minutes=38)
         assert any("minOffTime" in message for _, message in events_of(env, "next"))
         env.until(runs(env, "next"), minutes=15)
+
+
+# -- needed again while it is drained ----------------------------------------------------------------------------------
+
+
+def guest(env: SimEnv, seconds: int = 240) -> None:
+    """A pod without GPUs on the box, which takes its time to leave."""
+    made = a_pod("guest", run_for="10h", nodeName="cellar-1", terminationGracePeriodSeconds=seconds)
+    made["metadata"]["annotations"]["sim.tgp.io/stop-takes"] = f"{seconds}s"
+    env.world.api.local_api.create(POD, made)
+    env.until(runs(env, "guest"), minutes=5)
+
+
+def leaves(env: SimEnv, name: str = "guest") -> bool:
+    found = env.world.api.local_api.get(POD, "default", name)
+    return found is None or "deletionTimestamp" in found["metadata"]
+
+
+def drained(env: SimEnv) -> None:
+    """Until the idle box is drained, and its guest takes its time."""
+    begin_owned(env)
+    asks(env, run_for="1m")
+    env.until(runs(env), minutes=15)
+    guest(env)
+    env.until(lambda: leaves(env), minutes=40, step=1.0)
+
+
+@pytest.mark.parametrize("after", [timedelta(0), timedelta(minutes=2)], ids=["at-once", "later"])
+def test_a_box_that_is_drained_stays_on_for_a_pod_that_needs_it_again(after):
+    with sim_env(f"needed-{after}", "webhook") as env:
+        drained(env)
+        env.world.run(seconds=after.total_seconds())
+        asks(env, "next", run_for="5m")
+        began = env.world.clock.now()
+        env.until(runs(env, "next"), minutes=3, step=1.0)
+
+        assert env.world.clock.now() - began < timedelta(minutes=1)
+        assert (switched_on(env), switched_off(env)) == (1, 0)
+        assert not [taint for taint in env.node("cellar-1")["spec"].get("taints", []) if "disrupted" in taint["key"]]
+        env.until(lambda: not is_on(env), minutes=60)
+
+
+def test_a_box_that_is_drained_and_needed_again_stays_on_over_a_restart():
+    with sim_env("needed-restart", "webhook") as env:
+        drained(env)
+        asks(env, "next", run_for="5m")
+        restart(env)
+        env.until(runs(env, "next"), minutes=4)
+
+        assert (switched_on(env), switched_off(env)) == (1, 0)
+
+
+def test_a_box_that_is_drained_and_not_needed_goes_off_after_its_guests():
+    with sim_env("not-needed", "webhook") as env:
+        drained(env)
+        restart(env)
+        env.until(lambda: switched_off(env) > 0, minutes=15, step=1.0)
+
+        assert env.world.api.local_api.get(POD, "default", "guest") is None
+        env.until(lambda: not is_on(env) and requests(env) == [], minutes=10)
+
+
+def test_a_guest_that_does_not_leave_keeps_the_box_no_longer_than_its_drain():
+    with sim_env("stays", "webhook") as env:
+        begin_owned(env, pool={"template": {"spec": {"terminationGracePeriod": "20m"}}})
+        asks(env, run_for="1m")
+        env.until(runs(env), minutes=15)
+        guest(env, seconds=4 * 3600)
+        env.until(lambda: leaves(env), minutes=40, step=1.0)
+        env.until(lambda: switched_off(env) > 0, minutes=40)
 
 
 # -- kept on -----------------------------------------------------------------------------------------------------------

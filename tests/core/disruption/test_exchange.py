@@ -64,6 +64,13 @@ def test_one_machine_goes_where_its_pods_have_room_elsewhere():
     assert found.message.startswith("1 machine for room that is there, 1 pod would move; that saves $3.")
 
 
+def test_room_on_a_machine_that_leaves_unless_a_waiting_pod_needs_it_takes_no_pod():
+    seen = in_use(standing("a", 4.0, *pods(1, "a")), standing("b", 4.0, *pods(3, "b")))
+    leaving = tuple(replace(each, drains=each.name == "b") for each in seen.world.capacity)
+
+    assert exchanges(replace(seen, world=replace(seen.world, capacity=leaving))).exchanges == ()
+
+
 def test_several_go_into_room_that_is_there():
     found = exchanges(in_use(*(standing(f"n{n}", 4.0, *pods(1, f"n{n}")) for n in range(4))))
 

@@ -11,17 +11,8 @@ from tests.core.disruption.test_moves import a_budget, only, seen
 from tests.core.pools.builders import a_condition, ago, an_order, on_node
 from tgp.core.disruption.candidates import HELD_FOR, begins_at
 from tgp.core.disruption.causes import UNDERUTILIZED, DisruptionCause, FoundExchange, NoCause, cause_of
-from tgp.core.disruption.moves import (
-    Delete,
-    OrderReplacements,
-    Refit,
-    Say,
-    SetTaint,
-    TakeBack,
-    WriteDown,
-    next_moves,
-    to_plan,
-)
+from tgp.core.disruption.move_steps import Delete, OrderReplacements, Refit, Say, SetTaint, TakeBack, WriteDown
+from tgp.core.disruption.moves import next_moves, to_plan
 from tgp.core.model.object_key import ObjectKey
 
 POLICY = {"consolidationPolicy": "WhenEmptyOrUnderutilized", "budgets": [{"nodes": "100%"}]}

@@ -19,17 +19,9 @@ from tgp.core.disruption.illness import (
     read_repair_rule,
     repair_halted,
 )
-from tgp.core.disruption.moves import (
-    Delete,
-    OrderReplacements,
-    Refit,
-    Say,
-    SetTaint,
-    TakeBack,
-    WriteDown,
-    budgets_left,
-    next_moves,
-)
+from tgp.core.disruption.machine_state import budgets_left
+from tgp.core.disruption.move_steps import Delete, OrderReplacements, Refit, Say, SetTaint, TakeBack, WriteDown
+from tgp.core.disruption.moves import next_moves
 from tgp.core.model.node import NodeCondition
 from tgp.core.model.resources import Resources
 

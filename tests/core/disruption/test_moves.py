@@ -12,12 +12,11 @@ from tests.core.disruption.machines import a_machine, moving
 from tests.core.pools.builders import NOW, a_condition, a_pool, ago, an_attempt, an_order, on_node, written
 from tgp.api.nodepool import DisruptionRule
 from tgp.core.disruption.budgets import nodes_of
-from tgp.core.disruption.moves import (
-    HARD,
-    MOVE_AT_MOST,
-    RETRIES,
+from tgp.core.disruption.machine_state import disturbed, read_retry, spares
+from tgp.core.disruption.move_steps import (
     Delete,
     DisruptionObservation,
+    EvictFirst,
     NoteReplacements,
     OrderReplacements,
     Refit,
@@ -27,10 +26,16 @@ from tgp.core.disruption.moves import (
     Unsay,
     WriteDown,
     WriteStamp,
-    disturbed,
+)
+from tgp.core.disruption.moves import (
+    BLOCKED_FOR,
+    EVICTED_FIRST_FOR,
+    HARD,
+    LOOK_AGAIN,
+    MOVE_AT_MOST,
+    RETRIES,
     look_again_at,
     next_moves,
-    read_retry,
     to_plan,
 )
 from tgp.core.model.labels import selector
@@ -79,6 +84,34 @@ def test_an_empty_machine_goes_step_by_step():
     assert hard.effect == "NoSchedule"
     assert isinstance(only(seen(moving(taint="NoSchedule"))), Delete)
     assert next_moves(seen(moving(taint="NoSchedule", deleting=True))) == ()
+
+
+def test_pods_without_gpus_leave_an_empty_machine_before_its_request_is_deleted():
+    guest = on_node(node="node-r1", gpus=0)
+    asked = only(seen(moving(taint="NoSchedule", pods=(guest,))))
+    assert isinstance(asked, EvictFirst)
+    assert asked.pods == (guest,)
+    going = msgspec.structs.replace(guest, deletion_requested_at=NOW + timedelta(minutes=1))
+    waits = seen(moving(taint="NoSchedule", pods=(going,)))
+    assert isinstance(only(waits), Say)
+    assert look_again_at(waits) == NOW + LOOK_AGAIN
+    held = [a_condition("Disrupted", "True", "Empty", NOW - EVICTED_FIRST_FOR)]
+    late = a_machine(annotations={"tgp.io/move": "m1"}, conditions=held, node={"taints": (HARD,)}, pods=(going,))
+    assert isinstance(only(seen(late)), Delete)
+
+
+def test_a_budget_of_pods_keeps_a_pod_on_an_empty_machine_until_it_allows_the_eviction():
+    guest = on_node(node="node-r1", gpus=0, labels={"app": "x"})
+    machine = moving(taint="NoSchedule", pods=(guest,))
+
+    assert isinstance(only(seen(machine, budgets=(a_budget(),))), Say)
+    assert isinstance(only(seen(machine, budgets=(a_budget(1),))), EvictFirst)
+
+
+def test_a_machine_that_is_emptied_stays_for_a_pod_that_is_planned_there():
+    guest = on_node(node="node-r1", gpus=0)
+
+    assert isinstance(only(seen(moving(taint="NoSchedule", pods=(guest,), awaited=True))), TakeBack)
 
 
 def test_equal_pools_have_equal_moves():
@@ -240,6 +273,12 @@ def test_a_move_that_was_given_up_is_tried_again_after_longer_and_longer():
     assert pauses[0] == timedelta(minutes=10)
 
 
+def test_a_retry_is_read_in_any_spelling_that_the_api_server_takes():
+    until, count = read_retry(a_machine(annotations={"tgp.io/move-retry": "2026-11-17t12:05:00z 2"}).record)
+
+    assert (until, count) == (NOW + timedelta(minutes=5), 2)
+
+
 def test_nothing_begins_before_its_retry():
     waits = a_machine(annotations={"tgp.io/move-retry": "2026-11-17T12:05:00Z 1"})
     late = a_machine(annotations={"tgp.io/move-retry": "2026-11-17T11:55:00Z 1"})
@@ -333,6 +372,16 @@ def test_a_move_goes_step_by_step_and_pods_stay_until_the_replacement_is_ready()
     assert hard.effect == "NoSchedule"
     last = drifting(taint="NoSchedule", annotations=ORDERED)
     assert isinstance(only(refitted(last, Refit(), replacements=ready)), Delete)
+
+
+def test_a_move_that_waits_for_machines_on_their_way_is_looked_at_when_they_tell_or_a_minute_later():
+    known = drifting(taint="PreferNoSchedule", annotations=ORDERED)
+    waits = refitted(known, Refit(coming=("default/new",)), replacements={"m1": (a_replacement(**COMING),)})
+    assert look_again_at(waits) == NOW + BLOCKED_FOR
+
+    begins = drifting("r2", marked=False)
+    both = replace(waits, machines=(*waits.machines, begins))
+    assert look_again_at(both) == NOW + LOOK_AGAIN
 
 
 @pytest.mark.parametrize("state", [COMING, {"node": {"ready": None}}, {"node": {"ready": False}}])
@@ -457,3 +506,19 @@ def test_no_look_disturbs_more_nodes_than_the_budget_allows(kinds, nodes):
     assert more == 0 or sum(disturbed(each) for each in machines) + more <= most
     keys = [step.machine.record.key for step in steps]
     assert len(set(keys)) == len(keys), "one step for a machine"
+
+
+def test_of_machines_of_one_replica_those_that_nothing_needs_are_spare():
+    old, new, used = (a_machine(name, anchor="slot-0.u") for name in ("old", "new", "used"))
+    old = replace(old, record=msgspec.structs.replace(old.record, created_at=ago(hours=9)))
+    used = replace(used, pods=(on_node(node="node-used"),))
+    held = a_machine("held", anchor="slot-0.u", node={"annotations": HELD})
+    other = a_machine("other", anchor="slot-1.u")
+    coming = replace(new, keeps_place=True)
+
+    assert spares((old, new, other), NOW) == {old.record.key}
+    assert spares((old, coming), NOW) == frozenset(), "a replacement takes its place when it is its turn"
+    assert spares((old, new, used), NOW) == {old.record.key, new.record.key}
+    assert spares((used, held), NOW) == frozenset()
+    (step,) = next_moves(seen(replace(old, spare=True), replicas=1))
+    assert isinstance(step, WriteDown)

@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from tgp.core.disruption import windows
 from tgp.core.disruption.windows import WindowState, open_at
 from tgp.core.model.cron import read_schedule
 from tgp.core.model.time_zone import UnknownTimeZone
@@ -169,3 +170,15 @@ def test_zone_data_comes_with_the_wheel():
     finally:
         zoneinfo.reset_tzpath()
         zoneinfo.ZoneInfo.clear_cache()
+
+
+def test_a_moment_is_looked_up_once_for_all_machines_of_a_pool(monkeypatch):
+    """From one leap day to the next are 1,461 days; a pool has up to 16 budgets, each asked for every machine."""
+    looked_at, really = [], windows._on
+    monkeypatch.setattr(windows, "_on", lambda schedule, day: looked_at.append(day) or really(schedule, day))
+    asked = (read_schedule("0 0 29 2 *"), timedelta(hours=1), "Europe/Berlin", datetime(2026, 11, 17, 12, tzinfo=UTC))
+    answer, days = windows.open_at(*asked), len(looked_at)
+
+    assert days > 365
+    assert windows.open_at(*asked) == answer
+    assert len(looked_at) == days

@@ -3,16 +3,17 @@
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
-from tests.core.pools.builders import a_pool
+from tests.core.pools.builders import a_pool, a_request, an_attempt
 from tests.core.power.test_times import MORNINGS, NOON, a_box, a_node
 from tgp.core.model.attempts import TAKES_OVER
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.offer import BootMode, Offer, Stock
 from tgp.core.model.pod import RUNNING, Pod
 from tgp.core.model.taints import Toleration
-from tgp.core.power.orders import OwnedMachine, PowerObservation, look_again_at, next_orders
+from tgp.core.power.orders import OwnedMachine, PowerObservation, look_again_at, machine_named_by, next_orders
 
 KEY = ObjectKey("ml", "pool")
 
@@ -100,3 +101,21 @@ def test_a_pool_looks_again_when_a_window_opens_or_closes_and_a_pause_ends():
     assert look(KEPT_ON) == NOON.replace(hour=13)
     assert look(KEPT_ON, replace(FOUND_ON, cools_down_until=NOON.replace(minute=5))) == NOON.replace(minute=5)
     assert look(replace(FOUND_ON, node=a_node("2026-11-16T11:59:30Z"))) == NOON.replace(second=30)
+
+
+def test_a_request_has_a_machine_you_own_once_a_pool_orders_it_or_it_has_reserved_it():
+    pin = {"offer": {"provider": "webhook", "instanceType": "box-1"}}
+    ordered = a_request(spec=pin)
+    waits = msgspec.structs.replace(ordered, owners=())
+    offer = {**an_attempt()["offer"], "provider": "webhook", "instanceType": "box-1", "bootMode": "power"}
+    bought = msgspec.structs.replace(a_request(spec={"offer": None}, attempts=[an_attempt(offer=offer)]), owners=())
+
+    assert machine_named_by(ordered) == machine_named_by(bought) == "box-1"
+    assert machine_named_by(waits) == "", "a user's request that may never buy keeps no machine on"
+
+
+def test_an_instance_type_of_a_cloud_is_no_machine_you_own():
+    offer = {"provider": "simulated", "instanceType": "box-1"}
+
+    assert machine_named_by(a_request(spec={"offer": offer})) == ""
+    assert machine_named_by(a_request(attempts=[an_attempt()], nodeName="box-1")) == ""

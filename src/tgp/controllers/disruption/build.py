@@ -7,7 +7,7 @@ from tgp.controllers.disruption.observe import DisruptionObserver
 from tgp.controllers.disruption.reconciler import DisruptionReconciler
 from tgp.controllers.pools.build import Pools
 from tgp.controllers.status_writer import StatusWriter
-from tgp.core.disruption.moves import CONDITION, HALTED
+from tgp.core.disruption.machine_state import CONDITION, HALTED
 
 
 def build(deps: Deps, stores: Stores, pools: Pools) -> list[Controller]:

@@ -1,12 +1,12 @@
 """Gathers what a decision about the machines of one pool may use, and plans where the pods of candidates would go.
 
 Machines of a pool that moves pods together are searched for cheaper ones: at most once a minute, and only when
-something has changed since the last search.
+something has changed since the last search that may matter.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from tgp.api.nodeclass import GPUNodeClass
@@ -21,15 +21,10 @@ from tgp.core.disruption.candidates import HELD_FOR, SETTLED_FOR, begins_at, sta
 from tgp.core.disruption.causes import WHEN_UNDERUTILIZED, FoundExchange, Machine, Standing, holds
 from tgp.core.disruption.drift import stamp_of
 from tgp.core.disruption.illness import RepairRule, gpus_missing, illness_of
-from tgp.core.disruption.moves import (
-    CONDITION,
-    DisruptionObservation,
-    Refit,
-    kept_free,
-    move_of,
-    pods_to_move,
-    to_plan,
-)
+from tgp.core.disruption.machine_state import CONDITION, kept_free, move_of, pods_to_move, spares
+from tgp.core.disruption.market_moves import LowestPrices, lowest_prices, moved
+from tgp.core.disruption.move_steps import DisruptionObservation, Refit
+from tgp.core.disruption.moves import to_plan
 from tgp.core.market.sources import machines_of
 from tgp.core.model.attempts import attempts_of, open_attempt, provider_of
 from tgp.core.model.kube_object import KubeObject
@@ -44,6 +39,7 @@ from tgp.core.pools.orders import MOVE, REPLACES
 from tgp.core.pools.planner.world import SpotKind
 from tgp.core.power.times import stays_on_until
 from tgp.core.requests.drain import DISRUPTED
+from tgp.core.requests.node_metadata import pool_uid
 from tgp.ports.clock import Clock
 from tgp.ports.clouds import Clouds, known_facts
 from tgp.ports.compute import Compute
@@ -53,6 +49,9 @@ if TYPE_CHECKING:
     from tgp.core.disruption.refits import Refitted
 
 SEARCHED_EVERY = timedelta(minutes=1)  # at most
+REFITTED_FOR = timedelta(minutes=1)  # a place for pods is planned again after so long, also where nothing changed
+ANY_TIME = datetime.min.replace(tzinfo=UTC)  # two observations that differ in nothing but their moment are equal
+LISTED_FOR = timedelta(minutes=10)  # after so long new listings count, however little has changed in them
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +67,21 @@ class _Search:
     """The last search of a pool."""
 
     at: float  # Clock.boottime
-    looked_at: object  # what it depended on
+    looked_at: object  # what it depended on, besides prices
+    prices: LowestPrices
+    book: int  # number of the price book
     found: "Consolidation | None" = None  # None: the pool buys nothing, so nothing was searched for
     # Machines that an exchange at market prices is worth it for; since when every search has found one.
     worth_since: Mapping[ObjectKey, datetime] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Refits:
+    """Where the pods of candidates would go, as planned last."""
+
+    at: float  # Clock.boottime
+    given: object  # all that it depended on but the time
+    found: "Refitted"
 
 
 class DisruptionObserver:
@@ -91,6 +101,8 @@ class DisruptionObserver:
         self._clouds = clouds
         self._clock = clock
         self._searches: dict[ObjectKey, _Search] = {}  # by pool
+        self._refits: dict[ObjectKey, _Refits] = {}  # by pool
+        self._prices: tuple[int, LowestPrices] = (-1, {})  # of the price book with this number
         self._received: dict[str, datetime] = {}  # by Node: when pods of a machine that left were to come
         self._pods_on: dict[str, tuple[frozenset[str], datetime | None]] = {}  # by Node; and when that changed
         self._default_backend = default_backend  # the operator's own mesh
@@ -127,11 +139,16 @@ class DisruptionObserver:
         placed = dict(self._memory.placed)
         unplanned = (pod for pod in world.world.pods if uid_text(pod.uid) not in placed)  # since the last plan
         leaving = (*self._leaving(frozenset(keys)), *unplanned)
-        found = await self._compute.run(lambda: refits(seen, keys, world.world, placed, leaving))
-        return seen, world, found
+        given = (replace(seen, now=ANY_TIME), keys, replace(world.world, now=ANY_TIME), placed, leaving)
+        last = self._refits.get(seen.pool.key)
+        if last is None or self._clock.boottime() >= last.at + REFITTED_FOR.total_seconds() or last.given != given:
+            found = await self._compute.run(lambda: refits(seen, keys, world.world, placed, leaving))
+            last = self._refits[seen.pool.key] = _Refits(self._clock.boottime(), given, found)
+        return seen, world, last.found
 
     def forget(self, pool: ObjectKey) -> None:
         self._searches.pop(pool, None)
+        self._refits.pop(pool, None)
 
     # -- cheaper machines ----------------------------------------------------------------------------------------------
 
@@ -143,28 +160,32 @@ class DisruptionObserver:
             return False
         if any(each.exchange is not None and _unsaid(each) for each in seen.machines):
             return False  # the next search would not find it any more, and the move would be taken back
-        return last is None or last.looked_at != self._looked_at(seen)
+        if last is None or moved(last.prices, self._lowest()) or last.looked_at != self._looked_at(seen):
+            return True
+        listed = last.book != self._observer.book.number
+        return listed and self._clock.boottime() >= last.at + LISTED_FOR.total_seconds()
+
+    def _lowest(self) -> LowestPrices:
+        """Every listing makes a new price book, also one with the same prices."""
+        book = self._observer.book
+        if self._prices[0] != book.number:
+            self._prices = (book.number, lowest_prices(book.offers))
+        return self._prices[1]
 
     def _looked_at(self, seen: DisruptionObservation) -> object:
-        """What a search depends on: prices, candidates and their pods, and the room on all Nodes."""
+        """What a search depends on besides prices: candidates and their pods, and the room on all Nodes."""
         candidates = frozenset(
             (each.machine.record.uid_text, frozenset(uid_text(pod.uid) for pod in each.machine.pods))
             for each in seen.standing.values()
             if not why_left(each, seen.budgets, seen.now)
         )
-        return (
-            self._observer.book_number,
-            candidates,
-            seen.pool.generation,
-            len(self._views.nodes),
-            len(self._views.pods),
-        )
+        return candidates, seen.pool.generation, len(self._views.nodes), len(self._views.pods)
 
     async def _search(self, seen: DisruptionObservation) -> None:
         """In the room that other moves leave. What the last search found has no part in it: that may change."""
         from tgp.core.disruption.exchange import ExchangeInput, exchanges  # with the first search: as above
 
-        key, found = seen.pool.key, None
+        key, found, prices, book = seen.pool.key, None, self._lowest(), self._observer.book.number
         others = replace(seen, machines=tuple(replace(each, exchange=None) for each in seen.machines))
         others, world, refitted = await self._planned(others, to_plan(others))
         buys = next((each for each in world.world.pools if each.key == key and not each.stopped), None)
@@ -177,7 +198,9 @@ class DisruptionObserver:
         before = self._searches[key].worth_since if key in self._searches else {}
         buying = (each for each in found.exchanges if each.orders) if found is not None else ()
         worth = {one: before.get(one, seen.now) for each in buying for one in each.candidates}
-        self._searches[key] = _Search(self._clock.boottime(), self._looked_at(seen), found, worth)
+        self._searches[key] = _Search(self._clock.boottime(), self._looked_at(seen), prices, book, found, worth)
+        there = {node.name for node in self._views.nodes.values()}
+        self._pods_on = {name: row for name, row in self._pods_on.items() if name in there}
 
     def _standing(
         self, machine: Machine, pool: GPUNodePool, losses: Mapping[SpotKind, float], now: datetime
@@ -219,9 +242,11 @@ class DisruptionObserver:
                     record, pool.value, awaited, moves, now=now, missing_since=missing.get(record.uid_text)
                 )
                 machines.append(replace(machine, **exchanges.get(record.key, {})))
-        for record in self._replacing({move for record in records if (move := move_of(record))}):
+        for record in self._replacing(pool.key.namespace, {move for record in records if (move := move_of(record))}):
             machine = self._machine(record, pool.value, awaited, moves, now=now)
             replacements.setdefault(record.annotations.get(MOVE, ""), []).append(machine)
+        spare = spares(machines, now)
+        machines = [replace(each, spare=each.record.key in spare) for each in machines] if spare else machines
         return DisruptionObservation(
             pool,
             now,
@@ -271,11 +296,13 @@ class DisruptionObserver:
             said |= {key: {"exchange": exchange} for key in each.candidates}
         return said
 
-    def _replacing(self, moves: Collection[str]) -> Iterator[KubeObject[GPURequest]]:
-        """Replacements of these moves, of any pool."""
+    def _replacing(self, namespace: str, moves: Collection[str]) -> Iterator[KubeObject[GPURequest]]:
+        """Replacements of these moves, of any pool there, also those that are not seen yet. Not what users annotate."""
         if moves:
-            for record in sorted(self._views.requests.values(), key=lambda each: each.key):
-                if REPLACES in record.annotations and record.annotations.get(MOVE) in moves:
+            expected = (each.record for key, each in self._memory.expected.items() if not self._views.requests.get(key))
+            for record in sorted((*self._views.requests.values(), *expected), key=lambda each: each.key):
+                replaces = REPLACES in record.annotations and record.annotations.get(MOVE) in moves
+                if replaces and pool_uid(record) and record.key.namespace == namespace:
                     yield record
 
     def _machine(

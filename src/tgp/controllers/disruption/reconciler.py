@@ -6,6 +6,7 @@ is deleted pods are listed once more, and everything is decided again.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, assert_never
 
@@ -22,15 +23,20 @@ from tgp.controllers.status_writer import StatusWriter
 from tgp.core.disruption.causes import Machine
 from tgp.core.disruption.drift import STAMP
 from tgp.core.disruption.illness import repair_halted
-from tgp.core.disruption.moves import (
+from tgp.core.disruption.machine_state import (
     CONDITION,
     HALTED,
     REPLACED_BY,
     RETRY,
-    UNCONSOLIDATABLE,
-    UNPROVEN,
+    budgets_left,
+    disturbed,
+    halt_text,
+    nodes_and_ill,
+)
+from tgp.core.disruption.move_steps import (
     Delete,
     DisruptionObservation,
+    EvictFirst,
     NoteReplacements,
     OrderReplacements,
     Say,
@@ -40,13 +46,8 @@ from tgp.core.disruption.moves import (
     Unsay,
     WriteDown,
     WriteStamp,
-    budgets_left,
-    disturbed,
-    halt_text,
-    look_again_at,
-    next_moves,
-    nodes_and_ill,
 )
+from tgp.core.disruption.moves import UNCONSOLIDATABLE, UNPROVEN, look_again_at, next_moves
 from tgp.core.model.conditions import ConditionUpdate, condition_in
 from tgp.core.model.costs import REPLACED_PRICE, divided
 from tgp.core.model.facts import (
@@ -67,7 +68,7 @@ from tgp.core.pools.orders import MOVE, REPLACES, AnchoredOrder, anchor_of, slot
 from tgp.core.requests.drain import DISRUPTED, written
 from tgp.core.requests.node_metadata import pool_key
 from tgp.ports.clock import Clock
-from tgp.ports.cluster import Cluster, ClusterBusy, Conflict, NotFound
+from tgp.ports.cluster import Blocked, Cluster, ClusterBusy, Conflict, Forbidden, NotFound, Refused
 from tgp.ports.journal import Journal
 from tgp.ports.reconciler import SOON
 
@@ -80,6 +81,7 @@ BELIEVED_AFTER = timedelta(hours=1)  # without any pod: machines that no pod use
 # Reasons of Events
 LAUNCHING, WAITING = "DisruptionLaunching", "DisruptionWaitingReadiness"
 TERMINATING, BLOCKED = "DisruptionTerminating", "DisruptionBlocked"
+Leaves = EvictFirst | Delete  # what a look at stale pods must not decide
 ANCHOR = "request-"  # how the anchor of a replacement begins, unless it has its candidate's slot
 
 
@@ -115,10 +117,10 @@ class DisruptionReconciler:
     # -- what wakes it -------------------------------------------------------------------------------------------------
 
     def of_request(self, old: KubeObject[GPURequest] | None, new: KubeObject[GPURequest] | None) -> Iterable[ObjectKey]:
-        """The pool that wrote it."""
+        """The pool that wrote it, and that of the machine that it replaces."""
         changed = new or old
         assert changed is not None, "a change has a before or an after"
-        return self._pool_of(changed)
+        return self._pools_of(changed)
 
     def of_pod(self, old: Pod | None, new: Pod | None) -> Iterable[ObjectKey]:
         names = {pod.node for pod in (old, new) if pod is not None and pod.node}
@@ -137,12 +139,12 @@ class DisruptionReconciler:
         return [record.key for record in self._views.pools.by_index(BY_CLASS, changed.key.name)]
 
     def _on(self, node: str) -> list[ObjectKey]:
-        return [key for record in self._views.requests.by_index(BY_NODE, node) for key in self._pool_of(record)]
+        return [key for record in self._views.requests.by_index(BY_NODE, node) for key in self._pools_of(record)]
 
-    @staticmethod
-    def _pool_of(record: KubeObject[GPURequest]) -> tuple[ObjectKey, ...]:
-        key = pool_key(record)
-        return (key,) if key is not None else ()
+    def _pools_of(self, record: KubeObject[GPURequest]) -> tuple[ObjectKey, ...]:
+        replaced = self._views.requests.get(ObjectKey(record.key.namespace, record.annotations.get(REPLACES, "")))
+        keys = (pool_key(each) for each in (record, replaced) if each is not None)
+        return tuple(dict.fromkeys(key for key in keys if key is not None))
 
     # -- one reconcile -------------------------------------------------------------------------------------------------
 
@@ -166,10 +168,10 @@ class DisruptionReconciler:
         pause = min(PAUSE_BY_LOOK * (self._clock.boottime() - tick), LONGEST_PAUSE)
         self._not_before[key] = tick + max(LEAST_PAUSE, pause)
         for step in steps:
-            if not isinstance(step, Delete):
+            if not isinstance(step, Leaves):
                 await self._act(step, look)
-        await self._delete_all(pool, [step for step in steps if isinstance(step, Delete)])
-        if steps:
+        await self._leave(pool, [step for step in steps if isinstance(step, Leaves)])
+        if any(not isinstance(step, EvictFirst) for step in steps):
             return self._clock.now() + SOON
         searched = self._clock.now() + SEARCHED_EVERY if look.seen.standing else None  # prices change without an event
         moments = (look_again_at(look.seen), edge, searched)
@@ -224,6 +226,10 @@ class DisruptionReconciler:
                 self._tell(step.machine, WAITING, f"Pods stay until {names} is ready")
             case TakeBack():
                 await self._take_back(step)
+            case EvictFirst():
+                for pod in step.pods:
+                    with suppress(Blocked, Refused, Forbidden):  # by a budget or a policy: the next look tries again
+                        await self._cluster.evict(pod.key, uid=uid_text(pod.uid))
             case Delete():
                 await self._delete(step.machine)
                 self._tell(step.machine, TERMINATING, f"{step.cause.reason}: {step.cause.message}")
@@ -302,7 +308,7 @@ class DisruptionReconciler:
         await self._cluster.patch(NODE, node.key, {"spec": {"taints": written(taints)}}, resource_version=version)
         await self._views.nodes.wait_for_own_write(node.key)
 
-    async def _delete_all(self, pool: KubeObject[GPUNodePool], steps: list[Delete]) -> None:
+    async def _leave(self, pool: KubeObject[GPUNodePool], steps: list[EvictFirst | Delete]) -> None:
         """Those whose turn it still is when pods were listed once more, and the rest was looked at again."""
         if not steps:
             return
@@ -314,7 +320,7 @@ class DisruptionReconciler:
         before = {step.machine.record.key: step.machine.record.resource_version for step in steps}
         for step in next_moves(look.seen):
             record = step.machine.record
-            if isinstance(step, Delete) and before.get(record.key) == record.resource_version:
+            if isinstance(step, Leaves) and before.get(record.key) == record.resource_version:
                 await self._act(step, look)
 
     async def _refresh_pods(self) -> None:

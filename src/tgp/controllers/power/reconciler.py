@@ -59,11 +59,9 @@ class PowerReconciler:
 
     def of_request(self, old: KubeObject[GPURequest] | None, new: KubeObject[GPURequest] | None) -> Iterable[ObjectKey]:
         """That of an owned machine is over, or there is one now."""
-        changed = new or old
-        assert changed is not None, "a change has a before or an after"
-        machine = machine_named_by(changed)
-        over = old is None or new is None or living(old) != living(new)
-        return self._naming(machine) if machine and over else ()
+        before, after = (machine_named_by(each) if each is not None and living(each) else "" for each in (old, new))
+        names = sorted({before, after} - {""}) if before != after else ()
+        return [key for name in names for key in self._naming(name)]
 
     def of_others(self, _old: object, _new: object) -> Iterable[ObjectKey]:
         return [key for key, names in self._by_pool() if names]

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from tgp.api.nodepool import GPUNodePool, canonical_policy
 from tgp.api.values import NEVER, go_duration, span
 from tgp.core.disruption.causes import WHEN_UNDERUTILIZED, Machine, Standing
-from tgp.core.disruption.moves import CONDITION, bare_pod, blocking_budgets, move_of, pods_to_move, read_retry
+from tgp.core.disruption.machine_state import CONDITION, bare_pod, blocking_budgets, move_of, pods_to_move, read_retry
 from tgp.core.model.attempts import attempts_of, open_attempt
 from tgp.core.model.conditions import condition_in
 from tgp.core.model.costs import cost_of, hourly_of
@@ -19,7 +19,7 @@ from tgp.core.pools.planner.world import ASSUMED_SPOT_LOSS, SpotKind
 from tgp.core.requests.protection import protection_of
 
 SETTLED_FOR = timedelta(hours=1)  # after a machine became Ready, or took pods of another one
-HELD_FOR = timedelta(minutes=30)  # a saving at market prices: one that is gone soon is not worth a restart
+HELD_FOR = timedelta(hours=1)  # a saving at market prices: one that is gone soon is not worth a restart
 
 
 def standing_of(

@@ -20,7 +20,7 @@ from tgp.core.pools.orders import MOVE, anchor_of, slot_number
 from tgp.core.pools.planner.sources import RESTART_HOURS
 from tgp.core.pools.runaway import SCHEDULED_WITHIN
 from tgp.core.requests.chosen_offer import offer_of
-from tgp.core.requests.lifecycle import PROVIDER_END_SPARE
+from tgp.core.requests.moments import PROVIDER_END_SPARE
 from tgp.core.requests.node_metadata import future_node
 from tgp.core.requests.node_state import idle, worked_until
 
@@ -54,6 +54,7 @@ class Machine:
     pods: tuple[Pod, ...] = ()  # that are scheduled to it
     awaited: bool = False  # the last plan has room there for a pod that is not bound yet
     keeps_place: bool = False  # it is a replacement, and what it replaces is still there
+    spare: bool = False  # no pod uses it, and another machine has the slot that it was bought for
     stamp: str = ""  # the drift hash of what pool and class say now; empty: the class is not known
     boot: timedelta = timedelta(0)  # how long a machine of its type took to be ready; 0: not measured
     illness: Illness | None = None  # what is wrong with it; None: nothing that is known
@@ -116,6 +117,8 @@ def cause_of(machine: Machine, pool: GPUNodePool, now: datetime) -> DisruptionCa
     slot = slot_number(anchor_of(record))
     if pool.spec.replicas is not None and slot is not None and slot >= pool.spec.replicas:
         return DisruptionCause(SURPLUS, f"The pool has {pool.spec.replicas} replicas now")
+    if pool.spec.replicas is not None and machine.spare:
+        return DisruptionCause(SURPLUS, f"Another machine is replica {slot} of the pool")
     if machine.given_up and idle(machine.pods, gpu_resource(open_attempt(attempts_of(record)))):
         return DisruptionCause(GANG, f"{machine.given_up[0].upper()}{machine.given_up[1:]}")
     if record.value.status.ready_at is None or node is None or node.ready is not True:
@@ -172,11 +175,11 @@ def _drifted(machine: Machine, pool: GPUNodePool) -> str:
     record, attempt = machine.record, open_attempt(attempts_of(machine.record))
     if record.value is None or attempt is None or attempt.offer is None:
         return ""
-    labels = future_node(record, offer_of(attempt.offer), pool).labels
-    if unmet := unmet_requirement(pool, labels):
-        return (
-            f"Machine no longer meets the pool's requirement on {unmet}: it has {labels.get(unmet) or 'no such label'}"
-        )
+    if pool.spec.template.spec.requirements:
+        labels = future_node(record, offer_of(attempt.offer), pool).labels
+        if unmet := unmet_requirement(pool, labels):
+            found = labels.get(unmet) or "no such label"
+            return f"Machine no longer meets the pool's requirement on {unmet}: it has {found}"
     if has_drifted(record.annotations.get(STAMP, ""), machine.stamp):
         return "Talos settings, taints or mesh backend have changed since the machine was ordered"
     return ""

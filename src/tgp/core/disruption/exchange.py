@@ -14,7 +14,7 @@ from tgp.api.values import go_duration
 from tgp.core.disruption.candidates import why_left
 from tgp.core.disruption.causes import Standing, expected_microusd
 from tgp.core.disruption.components import Component, dealt
-from tgp.core.disruption.moves import as_waiting, pods_to_move
+from tgp.core.disruption.machine_state import as_waiting, pods_to_move
 from tgp.core.disruption.relaxation import Occupied, classes_of, relax
 from tgp.core.disruption.restart_cost import restart_cost
 from tgp.core.model.money import about
@@ -126,10 +126,11 @@ class _Tried:
 
 class _Consolidating:
     def __init__(self, seen: ExchangeInput, left: dict[ObjectKey, str]) -> None:
-        self._world = replace(seen.world, pods=())
+        staying = tuple(each for each in seen.world.capacity if not each.drains)  # no pod is moved to what leaves
+        self._world = replace(seen.world, pods=(), capacity=staying)
         self._left = left
         self._too_little: dict[ObjectKey, str] = {}
-        rooms = {each.name for each in seen.world.capacity}
+        rooms = {each.name for each in staying}
         self._pools = {each.key: each for each in seen.world.pools}
         self._standing: dict[str, Standing] = {}  # candidates, by Node
         self._pods: dict[str, tuple[Pod, ...]] = {}  # as they will wait

@@ -7,22 +7,17 @@ the taint of its Node, the annotations of its replacements. So a new process goe
 the move back.
 
 written down → soft taint → replacements Ready → planned again → hard taint → request deleted, which drains it.
+Pods without GPUs are evicted from an empty machine before the deletion: until then it can stay for a pod that waits.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from hashlib import blake2b
-from typing import TypeAlias
-
-import msgspec
 
 from tgp.api.nodepool import GPUNodePool
-from tgp.api.request import GPURequest
-from tgp.api.values import NEVER, go_duration, is_rfc3339, rfc3339, span
+from tgp.api.values import go_duration, rfc3339
 from tgp.core.disruption.budgets import Allowance, allowance
 from tgp.core.disruption.causes import (
-    BUDGETED,
     EMPTY,
     EXPIRED,
     FORCED,
@@ -33,145 +28,66 @@ from tgp.core.disruption.causes import (
     UNDERUTILIZED,
     DisruptionCause,
     Machine,
-    Standing,
     cause_of,
     holds,
 )
 from tgp.core.disruption.drift import STAMP, to_stamp
-from tgp.core.disruption.illness import MOST_ILL_PERCENT, repair_halted
+from tgp.core.disruption.illness import repair_halted
+from tgp.core.disruption.machine_state import (
+    CONDITION,
+    HALTED,
+    SOFT,
+    bare_pod,
+    blocking_budgets,
+    disturbed,
+    drain_ends,
+    halt_text,
+    has_ended,
+    is_ready,
+    kept_free,
+    leaves,
+    move_of,
+    needs_place,
+    new_move,
+    nodes_and_ill,
+    pods_to_move,
+    read_retry,
+    replaced_by,
+    was_ready,
+)
+from tgp.core.disruption.move_steps import (
+    Delete,
+    DisruptionObservation,
+    EvictFirst,
+    NoteReplacements,
+    OrderReplacements,
+    Refit,
+    Say,
+    SetTaint,
+    Step,
+    TakeBack,
+    Unsay,
+    WriteDown,
+    WriteStamp,
+)
 from tgp.core.model.attempts import attempts_of, open_attempt
 from tgp.core.model.conditions import ConditionUpdate, condition_in
 from tgp.core.model.costs import hourly_of
-from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
-from tgp.core.model.pod import PENDING, Pod
-from tgp.core.model.taints import Taint
-from tgp.core.model.workload import PodDisruptionBudget
-from tgp.core.pools.capacity import ENDED, on_its_way
-from tgp.core.pools.demand import read_annotations
-from tgp.core.pools.orders import MOVE, REPLACES, anchor_of, slot_number
-from tgp.core.pools.planner.world import Order
+from tgp.core.pools.capacity import on_its_way
 from tgp.core.requests.drain import DISRUPTED as HARD
+from tgp.core.requests.drain import drain
 from tgp.core.requests.protection import protection_of
 
-CONDITION = "Disrupted"
-HALTED = "RepairHalted"  # the condition of a pool, and the reason of a machine that stays for it
-SOFT = Taint(HARD.key, "PreferNoSchedule")
-REPLACED_BY = "tgp.io/replaced-by"  # of a candidate: names of its replacements, with commas, once they are created
-RETRY = "tgp.io/move-retry"  # of a candidate whose move was given up: when the next may begin, and how many were
 RETRIES = (timedelta(minutes=10), timedelta(minutes=20), timedelta(minutes=40), timedelta(hours=1))
+EVICTED_FIRST_FOR = timedelta(minutes=10)  # then the request is deleted, and its own drain goes on
 MOVE_AT_MOST = timedelta(hours=2)  # from its beginning to the hard taint; a start has its own, shorter limits
-LOOK_AGAIN = timedelta(seconds=10)  # while a move is under way
+LOOK_AGAIN = timedelta(seconds=10)  # while a move is under way, and waits for more than machines on their way
 UNCONSOLIDATABLE = "Unconsolidatable"  # the reason of a machine whose best exchange saves too little
 UNPROVEN = "SavingUnproven"  # the reason of a machine whose exchange is worth it, and not for long enough yet
 BLOCKED_FOR = timedelta(minutes=1)  # until what blocks a move is looked at again: much of it changes without an event
 MOST_PLANNED = 8  # candidates of a pool that may begin in one look
-ID_DIGITS = 10
-MOST_DIGITS = 6  # of a number of moves
-
-
-@dataclass(frozen=True, slots=True)
-class Refit:
-    """Where the pods of a candidate would go, by a plan made for this look. All empty: into room that is there now."""
-
-    orders: tuple[Order, ...] = ()  # machines that would have to be bought
-    coming: tuple[str, ...] = ()  # machines on their way that have room for some of them
-    rooms: tuple[str, ...] = ()  # Nodes that have room for some of them
-    unserved: str = ""  # why some pod would have no place, in text for users
-    limited: bool = False  # … and the reason is a limit
-    too_little: str = ""  # of an exchange: why it is not worth it any more, in text for users
-
-
-@dataclass(frozen=True, slots=True)
-class DisruptionObservation:
-    pool: KubeObject[GPUNodePool]
-    now: datetime
-    machines: tuple[Machine, ...] = ()
-    replacements: Mapping[str, tuple[Machine, ...]] = field(default_factory=dict)  # by move
-    budgets: tuple[PodDisruptionBudget, ...] = ()
-    stopped: str = ""  # why the pool buys nothing now; empty: it may
-    refits: Mapping[ObjectKey, Refit] = field(default_factory=dict)  # by candidate, of those that `to_plan` names
-    standing: Mapping[ObjectKey, Standing] = field(default_factory=dict)  # where they may be exchanged
-
-
-@dataclass(frozen=True, slots=True)
-class WriteDown:
-    """Begin: the record of the move comes before anything else."""
-
-    machine: Machine
-    move: str
-
-
-@dataclass(frozen=True, slots=True)
-class WriteStamp:
-    """Of a machine without a drift hash, or with one of another version."""
-
-    machine: Machine
-
-
-@dataclass(frozen=True, slots=True)
-class Say:
-    """Write the condition of a candidate, or of a machine whose move cannot begin."""
-
-    machine: Machine
-    update: ConditionUpdate
-
-
-@dataclass(frozen=True, slots=True)
-class Unsay:
-    """Nothing is to be said of it any more."""
-
-    machine: Machine
-
-
-@dataclass(frozen=True, slots=True)
-class SetTaint:
-    """`effect` of our taint on the candidate's Node; empty: the taint is removed."""
-
-    machine: Machine
-    node: Node
-    effect: str
-
-
-@dataclass(frozen=True, slots=True)
-class OrderReplacements:
-    machine: Machine
-    move: str
-    orders: tuple[Order, ...]
-    replaced_microusd: int | None = None  # an hour: what they are cheaper than together; None: that is not why
-
-
-@dataclass(frozen=True, slots=True)
-class NoteReplacements:
-    """So that a replacement that vanishes is missed."""
-
-    machine: Machine
-    names: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Delete:
-    """The last step: if the reason still holds when pods were listed once more, the request is deleted."""
-
-    machine: Machine
-    cause: DisruptionCause
-
-
-@dataclass(frozen=True, slots=True)
-class TakeBack:
-    """Replacements that no pod uses are deleted, taint and condition go, and last the record of the move."""
-
-    machine: Machine
-    why: str
-    unused: tuple[Machine, ...] = ()
-    update: ConditionUpdate | None = None  # what stays to be read; None: nothing, the cause is gone
-    retry: str = ""  # value of the annotation; empty: the next move may begin at once
-
-
-Step: TypeAlias = (
-    WriteStamp | WriteDown | Say | Unsay | SetTaint | OrderReplacements | NoteReplacements | Delete | TakeBack
-)
 
 
 def next_moves(seen: DisruptionObservation) -> tuple[Step, ...]:
@@ -196,89 +112,6 @@ def look_again_at(seen: DisruptionObservation) -> datetime | None:
     return _Look(seen).look_again_at()
 
 
-def pods_to_move(pods: Iterable[Pod]) -> tuple[Pod, ...]:
-    """Those that have to be somewhere else afterwards."""
-    leaving = (pod for pod in pods if not (pod.finished or pod.deleting or pod.mirror or pod.of_daemon_set))
-    return tuple(sorted(leaving, key=lambda pod: pod.key))
-
-
-def bare_pod(pods: Iterable[Pod]) -> str:
-    """The first that no controller would create again, in text for users: no saving is worth its end. Empty: none."""
-    bare = next((pod for pod in pods_to_move(pods) if pod.controller is None), None)
-    return f"Pod {bare.key} has no controller that would create it again" if bare is not None else ""
-
-
-def as_waiting(pod: Pod) -> Pod:
-    """As its successor will be."""
-    annotations = read_annotations(pod)[0]
-    return msgspec.structs.replace(pod, node="", nominated_node="", phase=PENDING, annotations=annotations)
-
-
-def disturbed(machine: Machine) -> bool:
-    """Whether it counts against budgets: from the hard taint until it is gone, and while it is not Ready."""
-    record, node = machine.record, machine.node
-    if record.value is None or not _was_ready(record):
-        return False
-    ending = record.deleting or holds(record, "Terminating") is not None
-    return ending or node is None or node.ready is not True or HARD in node.taints
-
-
-def is_ill(machine: Machine) -> bool:
-    """Whether something is wrong with a machine that worked, however long it has been so."""
-    return machine.illness is not None and _was_ready(machine.record) and not machine.keeps_place
-
-
-def nodes_and_ill(seen: DisruptionObservation) -> tuple[int, int]:
-    """How many nodes the pool has, and how many of them are ill."""
-    counted = [each for each in seen.machines if _was_ready(each.record) and not each.keeps_place]
-    return len(counted), sum(is_ill(each) for each in counted)
-
-
-def budgets_left(seen: DisruptionObservation) -> tuple[Mapping[str, int], datetime | None]:
-    """By reason, how many more nodes may be disrupted now; and when that changes by itself."""
-    assert seen.pool.value is not None, "a pool that cannot be read decides nothing"
-    rules, (nodes, _) = seen.pool.value.spec.disruption.budgets, nodes_and_ill(seen)
-    counted = sum(disturbed(each) for each in seen.machines)
-    found = {each: allowance(rules, each, nodes, counted, seen.now) for each in BUDGETED}
-    moments = [each.look_again_at for each in found.values() if each.look_again_at is not None]
-    return {reason: each.left for reason, each in found.items()}, min(moments, default=None)
-
-
-def halt_text(ill: int, nodes: int) -> str:
-    return f"{ill} of {nodes} nodes are ill at once, more than {MOST_ILL_PERCENT} %: none is replaced for that"
-
-
-def move_of(record: KubeObject[GPURequest]) -> str:
-    """The move that takes it away; empty: none does. A replacement has the mark of its move, too."""
-    return "" if REPLACES in record.annotations else record.annotations.get(MOVE, "")
-
-
-def new_move(record: KubeObject[GPURequest]) -> str:
-    """The same for as long as the same is seen: candidates whose records are written in two looks are one move."""
-    digest = blake2b(f"{record.uid_text}\0{record.resource_version}".encode(), digest_size=ID_DIGITS // 2)
-    return digest.hexdigest()
-
-
-def needs_place(machine: Machine, cause: DisruptionCause) -> bool:
-    """Whether something has to be there before the machine may go: room for its pods, or the machine of its slot."""
-    if cause.reason == EMPTY or cause.reason in NOT_BUDGETED:
-        return False
-    return slot_number(anchor_of(machine.record)) is not None or bool(pods_to_move(machine.pods))
-
-
-def blocking_budgets(pods: Iterable[Pod], budgets: Iterable[PodDisruptionBudget]) -> list[str]:
-    """PodDisruptionBudgets that allow no eviction of one of the pods now."""
-    closed = [each for each in budgets if each.disruptions_allowed <= 0]
-    return sorted(
-        {
-            str(budget.key)
-            for budget in closed
-            for pod in pods
-            if budget.key.namespace == pod.key.namespace and budget.selector.selects(pod.labels)
-        }
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class _Block:
     reason: str
@@ -298,7 +131,7 @@ class _Look:
         self._nodes, self._ill = nodes_and_ill(seen)
         self._disturbed = sum(disturbed(each) for each in seen.machines)
         moving = [each for each in seen.machines if move_of(each.record) and not disturbed(each)]
-        self._begun = sum(_was_ready(each.record) for each in moving)
+        self._begun = sum(was_ready(each.record) for each in moving)
         self._moments: list[datetime | None] = []
         self._by_key = {each.record.key: each for each in seen.machines}
         self._moving: dict[str, list[Machine]] = {}  # by move: its candidates, in the order of their names
@@ -308,6 +141,7 @@ class _Look:
         self._blocks: dict[tuple[ObjectKey, ...], _Block | None] = {}  # by candidates of a move that would begin
         self._overs: dict[str, _Block | None] = {}  # by move
         self._deleting: set[str] = set()  # moves of which a candidate leaves
+        self._patient = 0  # candidates that wait only for machines on their way, which tell when they are Ready
 
     def steps(self) -> tuple[Step, ...]:
         """Without what is said already."""
@@ -333,9 +167,9 @@ class _Look:
         self._moments += [each.until for each in self._causes.values() if not isinstance(each, DisruptionCause)]
         for step in self.steps():
             self._moments.append(self._now + LOOK_AGAIN if not isinstance(step, Say) else None)
-        if self._begun:
+        if self._begun > self._patient:
             self._moments.append(self._now + LOOK_AGAIN)
-        elif any(isinstance(each, DisruptionCause) for each in self._causes.values()):
+        elif self._begun or any(isinstance(each, DisruptionCause) for each in self._causes.values()):
             self._moments.append(self._now + BLOCKED_FOR)
         return min((each for each in self._moments if each is not None and each > self._now), default=None)
 
@@ -358,7 +192,7 @@ class _Look:
 
     def _step(self, machine: Machine) -> Step | None:
         record = machine.record
-        if record.value is None or _leaves(machine):
+        if record.value is None or leaves(machine):
             return None  # its lifecycle drains and terminates it
         if to_stamp(record.annotations.get(STAMP, ""), machine.stamp):
             return WriteStamp(machine)
@@ -401,7 +235,7 @@ class _Look:
         if cause.reason != UNDERUTILIZED or machine.exchange is None:
             return (machine,)
         found = [self._by_key.get(key) for key in machine.exchange.candidates]
-        members = tuple(each for each in found if each is not None and not _leaves(each))
+        members = tuple(each for each in found if each is not None and not leaves(each))
         causes = [self._causes[each.record.key] for each in members]
         whole = len(members) == len(found) and all(isinstance(each, DisruptionCause) for each in causes)
         return members if whole and machine in members else ()
@@ -439,7 +273,7 @@ class _Look:
     def _protected(self, machine: Machine, cause: DisruptionCause) -> _Block | None:
         """An expired machine goes all the same, if its drain ends some time: until then its pods are waited for."""
         ends = cause.reason == EXPIRED or cause.reason in FORCED
-        if cause.reason == SURPLUS or (ends and _drain_ends(machine.record)):
+        if cause.reason == SURPLUS or (ends and drain_ends(machine.record)):
             return None
         bare = bare_pod(machine.pods) if cause.reason == UNDERUTILIZED else ""
         if bare:
@@ -451,7 +285,7 @@ class _Look:
 
     def _unevictable(self, machine: Machine, cause: DisruptionCause) -> _Block | None:
         blocking = blocking_budgets(pods_to_move(machine.pods), self._seen.budgets)
-        if not blocking or cause.reason in NOT_BUDGETED or (cause.reason in FORCED and _drain_ends(machine.record)):
+        if not blocking or cause.reason in NOT_BUDGETED or (cause.reason in FORCED and drain_ends(machine.record)):
             return None
         why = f"PodDisruptionBudget {blocking[0]} allows no eviction now"
         return _Block("PodDisruptionBudget", f"{cause.reason}: {cause.message}. {why}")
@@ -476,7 +310,7 @@ class _Look:
 
     def _go_on(self, machine: Machine, cause: DisruptionCause | None) -> Step | None:
         move = move_of(machine.record)
-        together = [each for each in self._moving[move] if not _leaves(each)]
+        together = [each for each in self._moving[move] if not leaves(each)]
         causes = [self._causes[each.record.key] for each in together]
         if cause is None or not all(isinstance(each, DisruptionCause) for each in causes):
             return TakeBack(machine, "its cause is gone", self._unused(machine))
@@ -490,7 +324,7 @@ class _Look:
             return SetTaint(machine, node, SOFT.effect)
         if place and (step := self._placed(machine, cause)) is not None:
             return step
-        if node is not None and HARD not in node.taints and _was_ready(machine.record):
+        if node is not None and HARD not in node.taints and was_ready(machine.record):
             return self._taint(machine, node, cause) if self._prepared(machine, together) else None
         return self._leave(machine, cause)
 
@@ -517,11 +351,28 @@ class _Look:
     def _leave(self, machine: Machine, cause: DisruptionCause) -> Step:
         """One by one: the next once the pods of the last have left."""
         move = move_of(machine.record)
-        leaving = [each for each in self._moving[move] if _leaves(each) and pods_to_move(each.pods)]
+        leaving = [each for each in self._moving[move] if leaves(each) and pods_to_move(each.pods)]
         if leaving or move in self._deleting:
             return Say(machine, _under_way(machine, cause, "waits until the other machines of the move are drained"))
+        if cause.reason == EMPTY and (step := self._emptied(machine, cause)) is not None:
+            return step
         self._deleting.add(move)
         return Delete(machine, cause)
+
+    def _emptied(self, machine: Machine, cause: DisruptionCause) -> Step | None:
+        """Without pods that use no GPU, as its own drain would do it; None: nothing more is waited for."""
+        held, node = holds(machine.record, CONDITION), machine.node
+        began = held.last_transition_time if held is not None else None
+        if node is None or node.ready is not True or began is None or self._now >= began + EVICTED_FIRST_FOR:
+            return None
+        others = tuple(pod for pod in machine.pods if not pod.of_daemon_set)
+        left = drain(node, others, self._now, began, None)
+        if not left.waiting:
+            return None
+        self._moments.append(self._now + LOOK_AGAIN)
+        if asked := tuple(pod for pod in left.evict if not blocking_budgets((pod,), self._seen.budgets)):
+            return EvictFirst(machine, asked)
+        return Say(machine, _under_way(machine, cause, f"waits for pods without GPUs to leave Node {node.name}"))
 
     def _over(self, machine: Machine, cause: DisruptionCause) -> _Block | None:
         """Why a move under way is given up."""
@@ -541,7 +392,7 @@ class _Look:
             return None
         if (gone := self._gone(machine)) is not None:
             return _Block("ReplacementFailed", f"{begun}. Replacement {gone}")
-        if self._seen.stopped and any(not _is_ready(each) for each in self._seen.replacements.get(move, ())):
+        if self._seen.stopped and any(not is_ready(each) for each in self._seen.replacements.get(move, ())):
             return _Block("ReplacementFailed", f"{begun}. The pool buys nothing now: {self._seen.stopped}")
         refit = self._seen.refits.get(machine.record.key)
         if refit is not None and refit.orders and self._seen.replacements.get(move):
@@ -558,7 +409,7 @@ class _Look:
                 return f"{name} is gone"
         for name, each in sorted(there.items()):
             ending = holds(each.record, "Terminating") or holds(each.record, "Ended")
-            if each.record.deleting or _ended(each.record) or ending is not None:
+            if each.record.deleting or has_ended(each.record) or ending is not None:
                 return f"{name} does not come: {ending.message}" if ending is not None else f"{name} is gone"
         return None
 
@@ -572,12 +423,13 @@ class _Look:
         if refit is None:
             return Say(machine, _under_way(machine, cause, "waits for its turn to be planned"))
         if refit.orders and not there:
-            first = next(each for each in self._moving[move] if not _leaves(each))
+            first = next(each for each in self._moving[move] if not leaves(each))
             if machine is not first:
                 return Say(machine, _under_way(machine, cause, f"waits for replacements of {first.record.key.name}"))
             return OrderReplacements(machine, move, refit.orders, self._replaced(move, cause))
-        late = [str(each.record.key) for each in there if on_its_way(each.record) or not _is_ready(each)]
+        late = [str(each.record.key) for each in there if on_its_way(each.record) or not is_ready(each)]
         if waited := sorted({*late, *refit.coming}):
+            self._patient += 1
             return Say(machine, _under_way(machine, cause, f"waits for {', '.join(waited)} to be ready"))
         return None
 
@@ -606,11 +458,12 @@ class _Look:
         return TakeBack(machine, block.message, self._unused(machine), update, f"{rfc3339(until)} {count + 1}")
 
     def _unused(self, machine: Machine) -> tuple[Machine, ...]:
-        """Not while a candidate is drained: its pods have room there."""
-        if any(_leaves(each) for each in self._moving[move_of(machine.record)]):
+        """Not while a candidate is drained: its pods have room there. One that is not seen yet cannot be deleted."""
+        if any(leaves(each) for each in self._moving[move_of(machine.record)]):
             return ()
         there = self._seen.replacements.get(move_of(machine.record), ())
-        living = (each for each in there if not each.record.deleting and not _ended(each.record))
+        seen = (each for each in there if each.record.uid)
+        living = (each for each in seen if not each.record.deleting and not has_ended(each.record))
         return tuple(each for each in living if not pods_to_move(each.pods))
 
 
@@ -624,33 +477,6 @@ def _repeats(step: Step) -> bool:
     return held == step.update or (same and sum_only)
 
 
-def _leaves(machine: Machine) -> bool:
-    """Whether its lifecycle drains and terminates it."""
-    return machine.record.deleting or holds(machine.record, "Terminating") is not None
-
-
-def replaced_by(record: KubeObject[GPURequest]) -> tuple[str, ...]:
-    return tuple(name for name in record.annotations.get(REPLACED_BY, "").split(",") if name)
-
-
-def kept_free(machine: Machine) -> bool:
-    """Whether its pods leave next: new ones are kept off."""
-    return machine.node is not None and HARD in machine.node.taints
-
-
-def read_retry(record: KubeObject[GPURequest]) -> tuple[datetime | None, int]:
-    """When the next move may begin, and how many were given up. What cannot be read is no hindrance."""
-    at, _, count = record.annotations.get(RETRY, "").partition(" ")
-    if not is_rfc3339(at) or not (count.isascii() and count.isdigit() and len(count) <= MOST_DIGITS):
-        return None, 0
-    return datetime.fromisoformat(at), int(count)
-
-
-def _drain_ends(record: KubeObject[GPURequest]) -> bool:
-    grace = record.value.spec.termination_grace_period if record.value is not None else NEVER.value
-    return span(grace, "spec.terminationGracePeriod") is not NEVER
-
-
 def _under_way(machine: Machine, cause: DisruptionCause, what: str) -> ConditionUpdate:
     return ConditionUpdate(CONDITION, True, cause.reason, f"{cause.message}{MOVES_ON}{move_of(machine.record)}: {what}")
 
@@ -659,15 +485,3 @@ def _over_budget(allowed: Allowance, cause: DisruptionCause) -> _Block:
     when = "" if allowed.until is None else f" until {allowed.until:%Y-%m-%d %H:%M:%S}Z"
     why = f"{allowed.rule} allows no more disruption now{when}"
     return _Block("BudgetExhausted", f"{cause.reason}: {cause.message}. {why}", allowed.until)
-
-
-def _ended(record: KubeObject[GPURequest]) -> bool:
-    return record.value is not None and record.value.status.phase in ENDED
-
-
-def _was_ready(record: KubeObject[GPURequest]) -> bool:
-    return record.value is not None and record.value.status.ready_at is not None
-
-
-def _is_ready(machine: Machine) -> bool:
-    return _was_ready(machine.record) and machine.node is not None and machine.node.ready is True

@@ -5,7 +5,9 @@ from dataclasses import dataclass, replace
 
 from tgp.core.disruption.causes import UNDERUTILIZED, DisruptionCause, Machine, cause_of
 from tgp.core.disruption.exchange import checked
-from tgp.core.disruption.moves import DisruptionObservation, Refit, as_waiting, move_of, nodes_that_go, pods_to_move
+from tgp.core.disruption.machine_state import as_waiting, move_of, pods_to_move
+from tgp.core.disruption.move_steps import DisruptionObservation, Refit
+from tgp.core.disruption.moves import nodes_that_go
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
@@ -37,7 +39,7 @@ def refits(
         none = Refit(unserved="the pool buys nothing: it only observes, or its class is missing")
         return Refitted(dict.fromkeys(keys, none), ())
     going = nodes_that_go(seen)
-    rooms = {each.name: each for each in world.capacity if each.name not in going}
+    rooms = {each.name: each for each in world.capacity if each.name not in going and not each.drains}
     _take(rooms, world.pods, placed)
     others = tuple(as_waiting(pod) for pod in leaving)
     _take(rooms, others, _plan(world, others, (), rooms).placed)

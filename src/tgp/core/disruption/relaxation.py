@@ -13,11 +13,10 @@ from tgp.core.model.record import uid_text
 from tgp.core.pools.planner.classes import PodClass, grouped, matchers_in_play
 from tgp.core.pools.planner.columns import GAIN, Duals, Master, Relaxed
 from tgp.core.pools.planner.exact import best_pattern, most_value
-from tgp.core.pools.planner.fill import fill, orders
 from tgp.core.pools.planner.host_rules import host_rules, running_matchers
 from tgp.core.pools.planner.offers import offers_of
 from tgp.core.pools.planner.plan import LEAST_PENALTY, UNSERVED_FACTOR
-from tgp.core.pools.planner.problem import Pattern, Problem
+from tgp.core.pools.planner.problem import Problem
 from tgp.core.pools.planner.rows import resources_of, rows_of
 from tgp.core.pools.planner.sources import SourceSet, sources_of
 from tgp.core.pools.planner.world import PlanInput
@@ -65,14 +64,12 @@ class _Relaxing:
         places = {each.name: place for place, each in enumerate(world.capacity)}
         self._source = [places[each.name] for each in occupied]
         self._gain = np.array([each.gain for each in occupied])
-        self._own: dict[int, Pattern] = {}
-        self._held = np.zeros((sources.size, len(classes)))  # by source: its own pods, of those that may be emptied
+        held = np.zeros((sources.size, len(classes)))  # by source: its own pods, of those that may be emptied
         for source, each in zip(self._source, occupied, strict=True):
             for pod in each.pods:
-                self._held[source, number[uid_text(pod.uid)]] += 1
-            self._own[source] = _pattern(self._held[source])
+                held[source, number[uid_text(pod.uid)]] += 1
         self._problem = self._made(world, sources, classes, boots)
-        self._master = Master(self._problem)
+        self._master = Master(self._problem, held)
         self._live = np.flatnonzero((self._problem.stock > 0) & self._problem.hosts.any(axis=0))
 
     def _made(self, world: PlanInput, sources: SourceSet, classes: Sequence[PodClass], boots: float) -> Problem:
@@ -94,8 +91,8 @@ class _Relaxing:
         )
 
     def run(self, exact_rounds: int) -> Relaxation:
-        for source, own in self._own.items():
-            self._master.columns.add(source, own)
+        for source in self._source:
+            self._master.add(source, ())
         relaxed = self._improved(MOST_ROUNDS)
         least, proven = relaxed.charged, False
         for _ in range(exact_rounds):
@@ -112,51 +109,22 @@ class _Relaxing:
     def _improved(self, rounds: int) -> Relaxed:
         relaxed = self._master.solve()
         for _ in range(rounds):
-            if not self._add_priced(relaxed.duals):
+            if not self._master.add_priced(relaxed.duals, self._live, MOST_NEW):
                 break
             relaxed = self._master.solve()
         return relaxed
 
-    def _charge(self, duals: Duals) -> Floats:
-        """By source: what the room beside its own pods has to be worth."""
-        charge: Floats = duals.charge(self._problem) + duals.stock - self._held @ duals.value
-        return charge
-
-    def _add_priced(self, duals: Duals) -> int:
-        """Fill all sources in several orders for the program's prices; add the best."""
-        problem, live = self._problem, self._live
-        charge = self._charge(duals)[live]
-        wanted = np.where(duals.value > 0, problem.count, 0)
-        found = [fill(problem, live, order, duals.value, wanted) for order in orders(problem, duals.value)]
-        gains = np.concatenate([patterns.values - charge for patterns in found])
-        floor = GAIN * float(problem.price.max(initial=1.0))
-        added = 0
-        for place in np.argsort(-gains, kind="stable")[: 4 * MOST_NEW].tolist():
-            if gains[place] <= floor or added >= MOST_NEW:
-                break
-            which, row = divmod(place, len(live))
-            added += self._add(int(live[row]), tuple(found[which].row(row).items()))
-        return added
-
-    def _add(self, source: int, beside: Pattern) -> bool:
-        """A pattern of a machine that stays has its own pods in it."""
-        own = self._own.get(source, ())
-        pods = dict(own)
-        for number, many in beside:
-            pods[number] = pods.get(number, 0) + many
-        return self._master.columns.add(source, tuple(sorted(pods.items())))
-
     def _exact(self, duals: Duals) -> tuple[float, int]:
         """A bound on the charge of any answer, and the number of better patterns that were found on the way."""
         problem, live = self._problem, self._live
-        charge = self._charge(duals)
+        charge = self._master.charge(duals)
         enough = charge + GAIN * (problem.price + 1)
         most = most_value(problem, duals.value, enough)
         added = 0
         for source in live[most[live] > enough[live]].tolist():
             search = best_pattern(problem, source, duals.value, max(float(enough[source]), 0.0))
             most[source] = min(most[source], max(search.most, 0.0))
-            added += self._add(source, search.pods) if search.pods else 0
+            added += self._master.add(source, search.pods) if search.pods else 0
         most[~problem.hosts.any(axis=0)] = 0.0
         own = charge - duals.stock  # the stock's price is counted by what it saves below
         machines = np.minimum(problem.stock, problem.count.sum())
@@ -164,7 +132,3 @@ class _Relaxing:
         np.minimum.at(saved, problem.shelves, (own - most) * machines)
         least = float(duals.value @ problem.count) - float(duals.limit @ problem.room) + float(saved.sum())
         return least, added
-
-
-def _pattern(counts: Floats) -> Pattern:
-    return tuple((int(number), int(counts[number])) for number in np.flatnonzero(counts))

@@ -22,6 +22,7 @@ EVERY_HOUR = frozenset(range(24))
 MOST_DAYS = 3000  # between two ticks: a leap day recurs after eight years at the latest
 MOST_CHAINED = 100  # ticks whose windows touch, that are followed to find the end
 DAYS_KEPT = 128
+MOMENTS_KEPT = 256  # one look asks the same of every machine of a pool
 ONE_DAY = timedelta(days=1)
 
 
@@ -33,6 +34,7 @@ class WindowState:
     until: datetime | None
 
 
+@lru_cache(maxsize=MOMENTS_KEPT)
 def open_at(schedule: CronSchedule, duration: timedelta, zone: str, now: datetime) -> WindowState:
     """Whether a window that a tick has opened lasts at `now`. A window includes its first moment, not its last."""
     last = next(_ticks_back(schedule, zone, now), None)

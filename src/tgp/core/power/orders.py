@@ -8,24 +8,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
+from tgp.api.common import canonical_provider
 from tgp.api.nodepool import GPUNodePool
 from tgp.api.owned_machine import PowerMachine
 from tgp.api.request import GPURequest
 from tgp.api.values import microusd
 from tgp.core.disruption.drift import unmet_requirement
-from tgp.core.model.attempts import TAKES_OVER
+from tgp.core.model.attempts import TAKES_OVER, attempts_of, open_attempt
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
-from tgp.core.model.offer import Offer, Stock
+from tgp.core.model.offer import BootMode, Offer, Stock
 from tgp.core.model.offer_labels import offer_labels
 from tgp.core.model.pod import Pod
 from tgp.core.model.taints import untolerated
 from tgp.core.pools.orders import AnchoredOrder
 from tgp.core.pools.planner.world import Order
 from tgp.core.power.times import keep_on, stays_off_until
-from tgp.core.requests.node_metadata import startup_taints, template_labels, template_taints
+from tgp.core.requests.node_metadata import pool_uid, startup_taints, template_labels, template_taints
 
+PROVIDER = "webhook"  # of machines you own
 ANCHOR = "machine-"  # how the anchor of such a request begins, before the machine's name
 
 
@@ -56,11 +58,17 @@ class PowerObservation:
 
 
 def machine_named_by(record: KubeObject[GPURequest]) -> str:
-    """The machine you own that a request is for; empty: it is for none. A rented machine has no such name."""
+    """The machine you own that a request has reserved, or that its pool ordered; empty: none.
+
+    What a user's request only asks for keeps no machine: it may never buy.
+    """
     if record.value is None:
         return ""
-    pin = record.value.spec.offer
-    return pin.instance_type if pin is not None else record.value.status.node_name or ""
+    attempt, pin = open_attempt(attempts_of(record)), record.value.spec.offer
+    if attempt is not None and attempt.offer is not None:
+        return attempt.offer.instance_type if attempt.offer.boot_mode == BootMode.POWER.value else ""
+    ordered = pin is not None and pool_uid(record) and canonical_provider(pin.provider) == PROVIDER
+    return pin.instance_type if pin is not None and ordered else ""
 
 
 def may_be_wanted(owned: OwnedMachine, now: datetime) -> bool:

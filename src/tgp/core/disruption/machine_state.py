@@ -1,0 +1,183 @@
+"""What its objects say of a machine of a pool, and of the move that it is in."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from hashlib import blake2b
+
+import msgspec
+
+from tgp.api.request import GPURequest
+from tgp.api.values import NEVER, is_rfc3339, span
+from tgp.core.disruption.budgets import allowance
+from tgp.core.disruption.causes import (
+    BUDGETED,
+    EMPTY,
+    NOT_BUDGETED,
+    DisruptionCause,
+    Machine,
+    holds,
+)
+from tgp.core.disruption.illness import MOST_ILL_PERCENT
+from tgp.core.disruption.move_steps import DisruptionObservation
+from tgp.core.model.attempts import attempts_of, gpu_resource, open_attempt
+from tgp.core.model.kube_object import KubeObject
+from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.pod import PENDING, Pod
+from tgp.core.model.taints import Taint
+from tgp.core.model.workload import PodDisruptionBudget
+from tgp.core.pools.capacity import ENDED
+from tgp.core.pools.demand import read_annotations
+from tgp.core.pools.orders import MOVE, REPLACES, anchor_of, slot_number
+from tgp.core.requests.drain import DISRUPTED as HARD
+from tgp.core.requests.node_state import idle
+from tgp.core.requests.protection import protection_of
+
+CONDITION = "Disrupted"
+HALTED = "RepairHalted"  # the condition of a pool, and the reason of a machine that stays for it
+SOFT = Taint(HARD.key, "PreferNoSchedule")
+REPLACED_BY = "tgp.io/replaced-by"  # of a candidate: names of its replacements, with commas, once they are created
+RETRY = "tgp.io/move-retry"  # of a candidate whose move was given up: when the next may begin, and how many were
+ID_DIGITS = 10
+MOST_DIGITS = 6  # of a number of moves
+
+
+def pods_to_move(pods: Iterable[Pod]) -> tuple[Pod, ...]:
+    """Those that have to be somewhere else afterwards."""
+    leaving = (pod for pod in pods if not (pod.finished or pod.deleting or pod.mirror or pod.of_daemon_set))
+    return tuple(sorted(leaving, key=lambda pod: pod.key))
+
+
+def bare_pod(pods: Iterable[Pod]) -> str:
+    """The first that no controller would create again, in text for users: no saving is worth its end. Empty: none."""
+    bare = next((pod for pod in pods_to_move(pods) if pod.controller is None), None)
+    return f"Pod {bare.key} has no controller that would create it again" if bare is not None else ""
+
+
+def as_waiting(pod: Pod) -> Pod:
+    """As its successor will be."""
+    annotations = read_annotations(pod)[0]
+    return msgspec.structs.replace(pod, node="", nominated_node="", phase=PENDING, annotations=annotations)
+
+
+def disturbed(machine: Machine) -> bool:
+    """Whether it counts against budgets: from the hard taint until it is gone, and while it is not Ready."""
+    record, node = machine.record, machine.node
+    if record.value is None or not was_ready(record):
+        return False
+    ending = record.deleting or holds(record, "Terminating") is not None
+    return ending or node is None or node.ready is not True or HARD in node.taints
+
+
+def is_ill(machine: Machine) -> bool:
+    """Whether something is wrong with a machine that worked, however long it has been so."""
+    return machine.illness is not None and was_ready(machine.record) and not machine.keeps_place
+
+
+def nodes_and_ill(seen: DisruptionObservation) -> tuple[int, int]:
+    """How many nodes the pool has, and how many of them are ill."""
+    counted = [each for each in seen.machines if was_ready(each.record) and not each.keeps_place]
+    return len(counted), sum(is_ill(each) for each in counted)
+
+
+def budgets_left(seen: DisruptionObservation) -> tuple[Mapping[str, int], datetime | None]:
+    """By reason, how many more nodes may be disrupted now; and when that changes by itself."""
+    assert seen.pool.value is not None, "a pool that cannot be read decides nothing"
+    rules, (nodes, _) = seen.pool.value.spec.disruption.budgets, nodes_and_ill(seen)
+    counted = sum(disturbed(each) for each in seen.machines)
+    found = {each: allowance(rules, each, nodes, counted, seen.now) for each in BUDGETED}
+    moments = [each.look_again_at for each in found.values() if each.look_again_at is not None]
+    return {reason: each.left for reason, each in found.items()}, min(moments, default=None)
+
+
+def halt_text(ill: int, nodes: int) -> str:
+    return f"{ill} of {nodes} nodes are ill at once, more than {MOST_ILL_PERCENT} %: none is replaced for that"
+
+
+def move_of(record: KubeObject[GPURequest]) -> str:
+    """The move that takes it away; empty: none does. A replacement has the mark of its move, too."""
+    return "" if REPLACES in record.annotations else record.annotations.get(MOVE, "")
+
+
+def new_move(record: KubeObject[GPURequest]) -> str:
+    """The same for as long as the same is seen: candidates whose records are written in two looks are one move."""
+    digest = blake2b(f"{record.uid_text}\0{record.resource_version}".encode(), digest_size=ID_DIGITS // 2)
+    return digest.hexdigest()
+
+
+def needs_place(machine: Machine, cause: DisruptionCause) -> bool:
+    """Whether something has to be there before the machine may go: room for its pods, or the machine of its slot."""
+    if cause.reason == EMPTY or cause.reason in NOT_BUDGETED:
+        return False
+    return slot_number(anchor_of(machine.record)) is not None or bool(pods_to_move(machine.pods))
+
+
+def blocking_budgets(pods: Iterable[Pod], budgets: Iterable[PodDisruptionBudget]) -> list[str]:
+    """PodDisruptionBudgets that allow no eviction of one of the pods now."""
+    closed = [each for each in budgets if each.disruptions_allowed <= 0]
+    return sorted(
+        {
+            str(budget.key)
+            for budget in closed
+            for pod in pods
+            if budget.key.namespace == pod.key.namespace and budget.selector.selects(pod.labels)
+        }
+    )
+
+
+def spares(machines: Iterable[Machine], now: datetime) -> frozenset[ObjectKey]:
+    """Machines of one slot that may go, where a move was given up after pods had come to the replacement.
+
+    One stays: a machine that is used, or protected, or else Ready, the newest of them. No other is ended while it is
+    used.
+    """
+    slots: dict[str, list[tuple[tuple[object, ...], bool, ObjectKey]]] = {}
+    for each in machines:
+        record, anchor = each.record, anchor_of(each.record)
+        attempt = open_attempt(attempts_of(record))
+        if attempt is None or slot_number(anchor) is None or each.keeps_place or leaves(each):
+            continue
+        needed = not idle(each.pods, gpu_resource(attempt))
+        needed = needed or protection_of(record, each.node, each.pods, now) is not None
+        since = record.created_at.timestamp() if record.created_at is not None else 0.0
+        slots.setdefault(anchor, []).append(((needed, is_ready(each), since, record.key), needed, record.key))
+    doubled = (sorted(found)[:-1] for found in slots.values())
+    return frozenset(key for found in doubled for _, needed, key in found if not needed)
+
+
+def leaves(machine: Machine) -> bool:
+    """Whether its lifecycle drains and terminates it."""
+    return machine.record.deleting or holds(machine.record, "Terminating") is not None
+
+
+def replaced_by(record: KubeObject[GPURequest]) -> tuple[str, ...]:
+    return tuple(name for name in record.annotations.get(REPLACED_BY, "").split(",") if name)
+
+
+def kept_free(machine: Machine) -> bool:
+    """Whether its pods leave next: new ones are kept off."""
+    return machine.node is not None and HARD in machine.node.taints
+
+
+def read_retry(record: KubeObject[GPURequest]) -> tuple[datetime | None, int]:
+    """When the next move may begin, and how many were given up. What cannot be read is no hindrance."""
+    at, _, count = record.annotations.get(RETRY, "").partition(" ")
+    if not is_rfc3339(at) or not (count.isascii() and count.isdigit() and len(count) <= MOST_DIGITS):
+        return None, 0
+    return datetime.fromisoformat(at.upper()), int(count)
+
+
+def drain_ends(record: KubeObject[GPURequest]) -> bool:
+    grace = record.value.spec.termination_grace_period if record.value is not None else NEVER.value
+    return span(grace, "spec.terminationGracePeriod") is not NEVER
+
+
+def has_ended(record: KubeObject[GPURequest]) -> bool:
+    return record.value is not None and record.value.status.phase in ENDED
+
+
+def was_ready(record: KubeObject[GPURequest]) -> bool:
+    return record.value is not None and record.value.status.ready_at is not None
+
+
+def is_ready(machine: Machine) -> bool:
+    return was_ready(machine.record) and machine.node is not None and machine.node.ready is True

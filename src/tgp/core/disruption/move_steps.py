@@ -1,0 +1,140 @@
+"""What a decision about the machines of a pool sees, and what it answers with."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TypeAlias
+
+from tgp.api.nodepool import GPUNodePool
+from tgp.core.disruption.causes import (
+    DisruptionCause,
+    Machine,
+    Standing,
+)
+from tgp.core.model.conditions import ConditionUpdate
+from tgp.core.model.kube_object import KubeObject
+from tgp.core.model.node import Node
+from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.pod import Pod
+from tgp.core.model.workload import PodDisruptionBudget
+from tgp.core.pools.planner.world import Order
+
+
+@dataclass(frozen=True, slots=True)
+class Refit:
+    """Where the pods of a candidate would go, by a plan made for this look. All empty: into room that is there now."""
+
+    orders: tuple[Order, ...] = ()  # machines that would have to be bought
+    coming: tuple[str, ...] = ()  # machines on their way that have room for some of them
+    rooms: tuple[str, ...] = ()  # Nodes that have room for some of them
+    unserved: str = ""  # why some pod would have no place, in text for users
+    limited: bool = False  # … and the reason is a limit
+    too_little: str = ""  # of an exchange: why it is not worth it any more, in text for users
+
+
+@dataclass(frozen=True, slots=True)
+class DisruptionObservation:
+    pool: KubeObject[GPUNodePool]
+    now: datetime
+    machines: tuple[Machine, ...] = ()
+    replacements: Mapping[str, tuple[Machine, ...]] = field(default_factory=dict)  # by move
+    budgets: tuple[PodDisruptionBudget, ...] = ()
+    stopped: str = ""  # why the pool buys nothing now; empty: it may
+    refits: Mapping[ObjectKey, Refit] = field(default_factory=dict)  # by candidate, of those that `to_plan` names
+    standing: Mapping[ObjectKey, Standing] = field(default_factory=dict)  # where they may be exchanged
+
+
+@dataclass(frozen=True, slots=True)
+class WriteDown:
+    """Begin: the record of the move comes before anything else."""
+
+    machine: Machine
+    move: str
+
+
+@dataclass(frozen=True, slots=True)
+class WriteStamp:
+    """Of a machine without a drift hash, or with one of another version."""
+
+    machine: Machine
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """Write the condition of a candidate, or of a machine whose move cannot begin."""
+
+    machine: Machine
+    update: ConditionUpdate
+
+
+@dataclass(frozen=True, slots=True)
+class Unsay:
+    """Nothing is to be said of it any more."""
+
+    machine: Machine
+
+
+@dataclass(frozen=True, slots=True)
+class SetTaint:
+    """`effect` of our taint on the candidate's Node; empty: the taint is removed."""
+
+    machine: Machine
+    node: Node
+    effect: str
+
+
+@dataclass(frozen=True, slots=True)
+class OrderReplacements:
+    machine: Machine
+    move: str
+    orders: tuple[Order, ...]
+    replaced_microusd: int | None = None  # an hour: what they are cheaper than together; None: that is not why
+
+
+@dataclass(frozen=True, slots=True)
+class NoteReplacements:
+    """So that a replacement that vanishes is missed."""
+
+    machine: Machine
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EvictFirst:
+    """From a machine that no pod uses: until they are gone it can stay for a pod that needs it."""
+
+    machine: Machine
+    pods: tuple[Pod, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """The last step: if the reason still holds when pods were listed once more, the request is deleted."""
+
+    machine: Machine
+    cause: DisruptionCause
+
+
+@dataclass(frozen=True, slots=True)
+class TakeBack:
+    """Replacements that no pod uses are deleted, taint and condition go, and last the record of the move."""
+
+    machine: Machine
+    why: str
+    unused: tuple[Machine, ...] = ()
+    update: ConditionUpdate | None = None  # what stays to be read; None: nothing, the cause is gone
+    retry: str = ""  # value of the annotation; empty: the next move may begin at once
+
+
+Step: TypeAlias = (
+    WriteStamp
+    | WriteDown
+    | Say
+    | Unsay
+    | SetTaint
+    | OrderReplacements
+    | NoteReplacements
+    | EvictFirst
+    | Delete
+    | TakeBack
+)
