@@ -246,6 +246,25 @@ def test_what_others_edit_at_a_request_costs_no_second_machine_and_loses_none(de
             assert rented(env) == 1
 
 
+def test_a_request_whose_owner_is_removed_before_it_bought_says_what_to_do_and_the_pool_orders_another():
+    with sim_env("foreign-early", kubelets=QUICK) as env:
+        begin(env)
+        asks(env)
+        env.until(lambda: len(requests(env)) == 1, minutes=3, step=0.01)
+        (request,) = requests(env)
+        assert not request.get("status", {}).get("attempts")
+        orphaned(env, request)
+        env.until(runs(env), minutes=15)
+
+        name = request["metadata"]["name"]
+        assert env.condition("Restored", name)[0] == "True"
+        assert "no longer its owner" in env.condition("Restored", name)[2]
+        assert rented(env) == len(env.living()) == 1
+        deleted(env, request)
+        env.until(lambda: env.phase(name) == "gone", minutes=1)
+        assert rented(env) == 1
+
+
 def test_a_request_that_a_user_deletes_gives_way_to_another_machine():
     with sim_env("foreign-deleted", kubelets=QUICK) as env:
         begin(env)

@@ -375,3 +375,32 @@ def test_a_later_pod_that_takes_the_machine_of_another_makes_it_get_one_at_once(
         assert len(requests(env)) == 2
         env.until(lambda: runs(env, "anything")() and runs(env, "choosy")(), minutes=30)
         assert len(requests(env)) == 2
+
+
+def lose_creates(env, times: int = 1) -> None:
+    """The API server answers that something failed inside, and nothing was written."""
+    creates = ("gpurequests", "create")
+    env.world.api.faults.on(
+        "error-before", times=times, where=lambda hit: (hit.route.plural, hit.route.verb) == creates
+    )
+
+
+def test_a_request_that_was_never_created_is_ordered_again_though_nothing_else_changes():
+    with sim_env("lost-create") as env:
+        begin(env)
+        lose_creates(env)
+        asks(env)
+        env.until(runs(env), minutes=20)
+
+        assert len(env.living()) == 1
+
+
+def test_a_pool_goes_although_a_request_of_it_was_never_created():
+    with sim_env("lost-create-pool") as env:
+        begin(env)
+        lose_creates(env)
+        asks(env)
+        env.world.run(seconds=20)
+        env.world.api.local_api.delete(POD, "default", "train")
+        env.world.api.local_api.delete(GPU_NODE_POOL, "default", "pool-0")
+        env.until(lambda: not list(env.world.api.local_api.objects(GPU_NODE_POOL)), minutes=10)

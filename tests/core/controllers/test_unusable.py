@@ -10,7 +10,7 @@ from tgp.adapters.kube.store import Store
 from tgp.api.resource import GPU_REQUEST
 from tgp.controllers.pools import unusable
 from tgp.controllers.pools.unusable import UnusableMachines
-from tgp.core.pools.runaway import Runaways, UnusableMachine
+from tgp.core.pools.runaway import Runaways, UnusableMachine, line_of
 from tgp.ports.cluster import ClusterBusy
 
 
@@ -72,3 +72,11 @@ async def test_the_table_has_the_newest_machines_only(monkeypatch: pytest.Monkey
     await of(*(a_machine(number, ended_at=ago(minutes=number)) for number in range(5))).keep(table)  # type: ignore[arg-type]
 
     assert set(table.lines) == {"token-0", "token-1"}
+
+
+async def test_the_table_stays_within_what_a_config_map_holds():
+    table, pods = Table(), {f"uid-{number}": "f" * 100 for number in range(200)}
+    await of(*(a_machine(number, ended_at=ago(minutes=number), pods=pods) for number in range(60))).keep(table)  # type: ignore[arg-type]
+
+    assert 500_000 < sum(len(line_of(each)) for each in table.lines.values()) < 900_000
+    assert "token-0" in table.lines

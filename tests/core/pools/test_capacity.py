@@ -2,11 +2,20 @@
 
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from tests.core.pools.builders import GIB, GPU, NOW, a_condition, a_node, a_pool, a_request, an_offer, on_node
 from tgp.core.model.resources import Resources
-from tgp.core.pools.capacity import coming_capacity, living, node_capacity, on_its_way, serves
+from tgp.core.pools.capacity import (
+    coming_capacity,
+    drained_capacity,
+    living,
+    node_capacity,
+    on_its_way,
+    serves,
+    stays_if_needed,
+)
 from tgp.core.pools.planner.world import Shape
 from tgp.core.requests.drain import DISRUPTED
 
@@ -20,6 +29,21 @@ def test_room_is_what_is_allocatable_less_what_pods_request():
 
     assert (free.cpu_milli, free.memory_bytes) == (6000, 30 * GIB)
     assert (free.of(GPU), free.of("pods")) == (1, 108)
+
+
+def test_a_machine_that_leaves_because_no_pod_uses_it_has_room_until_its_request_is_deleted():
+    node, idle = a_node(taints=(DISRUPTED,)), [a_condition("Disrupted", "True", "Empty", NOW)]
+    assert stays_if_needed(node, [a_request(conditions=idle)])
+    room, _ = drained_capacity(node, [on_node(gpus=0)], NOW)
+    assert (room.taints, room.free.of(GPU), room.drains) == ((), 4, True)
+
+    deleted = msgspec.structs.replace(a_request(conditions=idle), deletion_requested_at=NOW)
+    assert not stays_if_needed(node, [deleted])
+    assert not stays_if_needed(node, [a_request(conditions=[a_condition("Disrupted", "True", "Drifted", NOW)])])
+    ending = [*idle, a_condition("Terminating", "True", "Lost", NOW)]
+    assert not stays_if_needed(node, [a_request(conditions=ending)])
+    assert not stays_if_needed(msgspec.structs.replace(node, ready=False), [a_request(conditions=idle)])
+    assert not stays_if_needed(msgspec.structs.replace(node, cordoned=True), [a_request(conditions=idle)])
 
 
 def test_room_is_never_below_zero():

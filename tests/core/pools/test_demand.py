@@ -118,6 +118,15 @@ def test_what_cannot_be_read_counts_as_absent_and_is_said(name, text):
     assert name in found.ignored[0].message
 
 
+def test_a_gang_with_an_endless_name_is_no_gang():
+    found = demanded(a_pod(annotations={GANG: "g" * 254, GANG_SIZE: "3"}))
+
+    assert dict(found.pods[0].annotations) == {}
+    assert [len(each.message) < 200 for each in found.ignored] == [True]
+    assert "longer than 253 characters" in found.ignored[0].message
+    assert read_annotations(a_pod(annotations={GANG: "g" * 253}))[0][GANG] == "g" * 253
+
+
 def test_gangs_of_other_tools_are_gangs():
     group = a_pod(labels={"scheduling.x-k8s.io/pod-group": "mpi"})
     workers = a_pod(

@@ -188,3 +188,18 @@ def test_slots_are_anchors_with_a_number():
     assert slot_number(slot_of(POOL_UID, 12)) == 12
     assert slot_number("uid-a") is None
     assert slot_of(POOL_UID, 0) != slot_of("another", 0)
+
+
+@pytest.mark.parametrize("number", ["²", "٣", "", "-1", "1" * 5000])
+def test_an_annotation_that_a_user_has_edited_names_no_slot(number):
+    assert slot_number(f"slot-{number}.{POOL_UID}") is None
+
+
+def test_an_annotation_that_a_user_has_filled_up_names_no_pods_without_end():
+    many = {"family": [f"uid-{number}" for number in range(5_000)], "f" * 5_000: ["uid-x"], "g": ["u" * 5_000]}
+    record = msgspec.structs.replace(a_request(), annotations={"tgp.io/pods": msgspec.json.encode(many).decode()})
+
+    found = bought_for(record)
+
+    assert 0 < len(found) <= 256
+    assert set(found.values()) == {"family"}

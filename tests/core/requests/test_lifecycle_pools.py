@@ -25,7 +25,8 @@ from tgp.core.classes.default_class import Chosen
 from tgp.core.inventory.limits import Reservation, usage_of
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import OwnerRef
-from tgp.core.requests.lifecycle import expires_at, idle_timeout, next_step, warned_at
+from tgp.core.requests.lifecycle import next_step
+from tgp.core.requests.moments import expires_at, idle_timeout, warned_at
 from tgp.core.requests.observation import OwningPool, RequestObservation
 from tgp.core.requests.purchase import NoPurchase, decide_purchase
 from tgp.core.requests.purchase_stops import CannotBuy, cannot_buy, order_stop
@@ -50,6 +51,7 @@ def a_pool(**limits: int) -> GPUNodePool:
 
 
 PRESENT = OwningPool(KEY, a_pool())
+OBSERVES = OwningPool(KEY, replace(a_pool(), spec=replace(a_pool().spec, mode="Observe")))
 GONE, UNREADABLE = OwningPool(KEY), OwningPool(KEY, None, True)
 LEAVING = OwningPool(KEY, a_pool(), deleting=True)
 
@@ -86,9 +88,14 @@ def test_a_deleted_request_says_why_its_pool_deleted_it():
 
 @pytest.mark.parametrize(
     ("pool", "reason"),
-    [(GONE, "NodePoolNotFound"), (UNREADABLE, "NodePoolUnreadable"), (LEAVING, "NodePoolDeleting")],
+    [
+        (GONE, "NodePoolNotFound"),
+        (UNREADABLE, "NodePoolUnreadable"),
+        (LEAVING, "NodePoolDeleting"),
+        (OBSERVES, "NodePoolObserving"),
+    ],
 )
-def test_nothing_is_bought_for_a_pool_that_is_gone_or_unreadable(pool, reason):
+def test_nothing_is_bought_for_a_pool_that_is_gone_or_unreadable_or_observes(pool, reason):
     chosen = Chosen("rented", a_class())
     waits = next_step(an_observation(blank=True, chosen=chosen, purchase=ON_SALE, pool=pool))
     dropped = next_step(an_observation(an_attempt(), chosen=chosen, may_order=True, pool=pool))

@@ -1,6 +1,6 @@
 """Gathers the world that a plan is made from: nodes first, then pods, so that a race buys too little, not too much."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol
@@ -10,6 +10,7 @@ from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
 from tgp.controllers.deps import FeatureSettings
 from tgp.controllers.market.reconciler import MarketState
+from tgp.controllers.pools.computed_once import ComputedOnce, RequestsRead
 from tgp.controllers.pools.indexes import WAITING_PODS, YES
 from tgp.controllers.pools.memory import PoolMemory
 from tgp.controllers.requests.indexes import BY_NODE, PODS_BY_NODE
@@ -17,10 +18,10 @@ from tgp.controllers.requests.ledger import Ledger
 from tgp.controllers.requests.purchase_gatherer import Views
 from tgp.core.classes.nodeclass import namespace_allowed
 from tgp.core.classes.semantic_validation import names_time_zone
-from tgp.core.disruption.moves import move_of, pods_to_move
+from tgp.core.disruption.machine_state import move_of, pods_to_move
 from tgp.core.inventory.limits import Reservation
 from tgp.core.market.sources import machines_of
-from tgp.core.model.attempts import attempts_of, open_attempt
+from tgp.core.model.attempts import attempts_of
 from tgp.core.model.conditions import condition_in
 from tgp.core.model.cooldowns import Cooldowns
 from tgp.core.model.costs import class_of
@@ -30,22 +31,31 @@ from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.offer import BootMode, Offer
 from tgp.core.model.pod import Pod
+from tgp.core.model.price_book import PriceBook
 from tgp.core.model.record import uid_text
 from tgp.core.model.storage import Claim, StorageClass, Volume
 from tgp.core.model.token import plain_uid
-from tgp.core.pools.capacity import coming_capacity, living, node_capacity, on_its_way, serves, with_pods
+from tgp.core.pools.capacity import (
+    coming_capacity,
+    drained_capacity,
+    living,
+    node_capacity,
+    on_its_way,
+    serves,
+    stays_if_needed,
+    with_pods,
+)
 from tgp.core.pools.demand import Demand, demand_of
 from tgp.core.pools.limits import expected_reservation, limit_rooms
 from tgp.core.pools.machine_types import owned_shape
 from tgp.core.pools.nodepool import PoolObservation, judge_pool
-from tgp.core.pools.nominations import PricedRoom, node_of, reserved_node_name
+from tgp.core.pools.nominations import PricedRoom, node_of
 from tgp.core.pools.orders import MOVE, REPLACES, bought_for
 from tgp.core.pools.planner.rows import own_price_until
 from tgp.core.pools.planner.world import Capacity, LimitRoom, PlanInput, PlannedPool, Shape
 from tgp.core.pools.replicas import missing_slots
 from tgp.core.power.times import stays_off_until
-from tgp.core.requests.chosen_offer import offer_of
-from tgp.core.requests.node_metadata import labels_with, pool_key, pool_uid
+from tgp.core.requests.node_metadata import labels_with, pool_key
 from tgp.core.requests.observation import OwningPool
 from tgp.core.requests.purchase import ALLOW_UNTRUSTED, SourceObservation, own_cooldowns, takes_over
 from tgp.ports.cluster import View
@@ -102,26 +112,32 @@ class WorldObserver:
         self._market = market
         self._ledger = ledger
         self._memory = memory
+        self._read = RequestsRead()
+        self._rooms: ComputedOnce[tuple[Capacity, datetime | None]] = ComputedOnce()  # by name of a Node
+        self._coming_rooms: ComputedOnce[Capacity] = ComputedOnce()  # by key of a request
         self._owned: tuple[int, tuple[Offer, ...]] = (-1, ())
         self._by_pin: tuple[int, dict[tuple[str, str, bool], list[Offer]]] = (-1, {})
 
     def observe(self, now: datetime, unreserved: frozenset[ObjectKey] = frozenset()) -> PlanObservation:
         """`unreserved`: machines for whose pods no room is kept on their replacements."""
+        self._forget_gone()
         memory, moments = self._memory, []
         shapes = {**self._owned_shapes(), **memory.types.shapes}
-        capacity, own_nodes, refused = [], {}, memory.disagreements.by_node(now)
+        machines, own_nodes, refused = list[PricedRoom](), {}, memory.disagreements.by_node(now)
         for node in sorted(self._views.nodes.values(), key=lambda each: each.name):
-            if not serves(node) or self._ends(node):
+            requests = self._views.requests.by_index(BY_NODE, node.name)
+            drains = stays_if_needed(node, requests)
+            if not drains and (not serves(node) or self._ends(requests)):
                 continue
-            pods = sorted(self._views.pods.by_index(PODS_BY_NODE, node.name), key=lambda each: each.key)
-            room, until = node_capacity(node, pods, now, refused.get(node.name, frozenset()))
-            capacity.append(room)
-            own_nodes[node.name] = self._of_pool(node)
+            room, until = self._room(node, now, refused.get(node.name, frozenset()), drains=drains)
+            machines.append(PricedRoom(room, self._price(requests)))
             moments.append(until)
-        machines = [PricedRoom(each, self._price_at(each.name)) for each in capacity]
+            if not drains:
+                own_nodes[node.name] = any(self._read.of(each).of_pool for each in requests)
         machines += self._coming(shapes)
         kept = self._reserved(unreserved)
-        machines = [replace(each, room=with_pods(each.room, kept.get(each.room.name, ()))) for each in machines]
+        if kept:
+            machines = [replace(each, room=with_pods(each.room, kept.get(each.room.name, ()))) for each in machines]
         room_at = {name: each.room for each in machines if (name := node_of(each))}
         demand = demand_of(self._views.pods.by_index(WAITING_PODS, YES), self._policy.scheduler_names, room_at)
         nominated: dict[str, list[Pod]] = {}  # by name of the capacity: a Node has two until its machine is initialised
@@ -171,19 +187,31 @@ class WorldObserver:
             min((each for each in moments if each is not None and each > now), default=None),
         )
 
+    def _forget_gone(self) -> None:
+        keys = {record.key for record in self._views.requests.values()} | self._memory.expected.keys()
+        self._read.keep(keys)
+        self._coming_rooms.keep(keys)
+        self._rooms.keep({node.name for node in self._views.nodes.values()})
+
     # -- machines ------------------------------------------------------------------------------------------------------
 
-    def _ends(self, node: Node) -> bool:
-        """Whether the machine of this Node is being terminated, or will be next."""
-        found = self._views.requests.by_index(BY_NODE, node.name)
-        return any(each.deleting or _holds(each, "Terminating") or _holds(each, "Disrupted") for each in found)
+    def _room(
+        self, node: Node, now: datetime, refused: frozenset[str], *, drains: bool
+    ) -> tuple[Capacity, datetime | None]:
+        pods = sorted(self._views.pods.by_index(PODS_BY_NODE, node.name), key=lambda each: each.key)
+        if drains:
+            return drained_capacity(node, pods, now, refused)
+        if refused or any(pod.deletion_requested_at is not None for pod in pods):
+            return node_capacity(node, pods, now, refused)  # it changes with time, or with what was refused
+        return self._rooms.get(node.name, (node, *pods), lambda: node_capacity(node, pods, now))
 
-    def _of_pool(self, node: Node) -> bool:
-        return any(pool_uid(each) for each in self._views.requests.by_index(BY_NODE, node.name))
+    def _ends(self, requests: Iterable[KubeObject[GPURequest]]) -> bool:
+        """Whether the machine of a Node is being terminated, or will be next."""
+        return any(self._read.of(each).ends for each in requests)
 
-    def _price_at(self, node: str) -> int:
+    def _price(self, requests: Iterable[KubeObject[GPURequest]]) -> int:
         """What the machine of a Node costs in an hour; 0: it is no machine of ours."""
-        offers = (self.offer_for(each) for each in self._views.requests.by_index(BY_NODE, node))
+        offers = (self.offer_for(each) for each in requests)
         return max((each.hourly_microusd for each in offers if each is not None), default=0)
 
     def _coming(self, shapes: Mapping[str, Shape]) -> Iterator[PricedRoom]:
@@ -195,14 +223,15 @@ class WorldObserver:
         for uid, name in self._memory.placed.items():
             placed.setdefault(name, []).append(uid)
         for record in sorted(self._views.requests.values(), key=lambda each: each.key):
-            offer = self.offer_for(record) if on_its_way(record) and not takes_over(record) else None
+            facts = self._read.of(record)
+            offer = self.offer_for(record) if facts.coming else None
             if offer is not None:
                 yield PricedRoom(
-                    self._as_node(coming_capacity(record, offer, self._pool_of(record), shapes=shapes), offer),
+                    self._coming_room(record, offer, shapes),
                     offer.hourly_microusd,
                     record,
-                    self._views.nodes.get(ObjectKey("", reserved_node_name(record))),
-                    self._pods_for(record, placed) if pool_uid(record) else (),
+                    self._views.nodes.get(ObjectKey("", facts.node_name)) if facts.node_name else None,
+                    self._pods_for(record, facts.bought_for, placed) if facts.of_pool else (),
                 )
         for key, expected in sorted(self._memory.expected.items()):
             if self._views.requests.get(key) is None and not takes_over(expected.record):
@@ -211,9 +240,20 @@ class WorldObserver:
                 room = self._as_node(room, expected.order.offer)
                 yield PricedRoom(room, expected.order.hourly_microusd)
 
-    def _pods_for(self, record: KubeObject[GPURequest], placed: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    def _coming_room(self, record: KubeObject[GPURequest], offer: Offer, shapes: Mapping[str, Shape]) -> Capacity:
+        pool = self._pool_of(record)
+        room = self._coming_rooms.get(
+            record.key,
+            (record, offer, pool, shapes.get(offer.key)),
+            lambda: coming_capacity(record, offer, pool, shapes=shapes),
+        )
+        return self._as_node(room, offer)
+
+    def _pods_for(
+        self, record: KubeObject[GPURequest], wanted: Iterable[str], placed: Mapping[str, Sequence[str]]
+    ) -> tuple[str, ...]:
         """The pods that the last plan put there, and of those it was bought for the ones that it put nowhere else."""
-        bought = (uid for uid in bought_for(record) if uid not in self._memory.placed)
+        bought = (uid for uid in wanted if uid not in self._memory.placed)
         return (*placed.get(str(record.key), ()), *bought)
 
     def _reserved(self, unreserved: frozenset[ObjectKey]) -> dict[str, tuple[Pod, ...]]:
@@ -238,9 +278,8 @@ class WorldObserver:
         return kept
 
     @property
-    def book_number(self) -> int:
-        """Of the price book: another one with every new listing."""
-        return self._market.book.number
+    def book(self) -> PriceBook:
+        return self._market.book
 
     def _owned_shapes(self) -> dict[str, Shape]:
         nodes = self._owned_nodes()
@@ -273,9 +312,8 @@ class WorldObserver:
 
     def offer_for(self, record: KubeObject[GPURequest]) -> Offer | None:
         """What it has bought or will buy; None: that is open."""
-        attempt = open_attempt(attempts_of(record))
-        if attempt is not None and attempt.offer is not None:
-            return offer_of(attempt.offer)
+        if (bought := self._read.of(record).offer) is not None:
+            return bought
         planned = self._memory.offers.get(record.key)
         if planned is not None or record.value is None or record.value.spec.offer is None:
             return planned
@@ -382,9 +420,10 @@ class WorldObserver:
     def _waiting_reservations(self) -> Iterator[tuple[str, ObjectKey | None, Reservation]]:
         """(class, pool, what it will use) of requests that have reserved nothing yet."""
         for record in self._views.requests.values():
-            if not living(record) or record.value is None or open_attempt(attempts_of(record)) is not None:
+            facts = self._read.of(record)
+            if not facts.living or record.value is None or facts.reserves:
                 continue
-            offer = self.offer_for(record) if pool_uid(record) else None
+            offer = self.offer_for(record) if facts.of_pool else None
             if offer is not None:
                 uid = plain_uid(record.uid_text)
                 yield class_of(record), pool_key(record), expected_reservation(uid, record.value, offer)
@@ -398,15 +437,11 @@ class WorldObserver:
     def _cooldowns(self) -> Cooldowns:
         """Also those that failed requests of pools tell of: a new leader knows no others."""
         cooldowns = self._memory.cooldowns(self._market.cooldowns)
-        for record in sorted(self._views.requests.values(), key=lambda each: each.key):
-            if pool_uid(record) and record.value is not None and record.value.status.phase == "Failed":
-                cooldowns = own_cooldowns(cooldowns, attempts_of(record))
+        found = ((record, self._read.of(record)) for record in self._views.requests.values())
+        failed = (record for record, facts in found if facts.of_pool and facts.failed)
+        for record in sorted(failed, key=lambda each: each.key):
+            cooldowns = own_cooldowns(cooldowns, attempts_of(record))
         return cooldowns
-
-
-def _holds(record: KubeObject[GPURequest], kind: str) -> bool:
-    conditions = record.value.status.conditions if record.value is not None else ()
-    return any(each.type == kind and each.status == "True" for each in conditions)
 
 
 def _first_end(cooldowns: Cooldowns, now: datetime) -> datetime | None:

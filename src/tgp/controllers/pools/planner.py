@@ -7,77 +7,63 @@ is gone or bound meanwhile, nothing is created for it, and the next plan decides
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TypeAlias
-
-import msgspec
 
 from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
-from tgp.api.resource import GPU_NODE_POOL, GPU_REQUEST, POD
 from tgp.controllers.deps import FeatureSettings
 from tgp.controllers.instances.spend_log import SpendLog
+from tgp.controllers.pools.computed_once import ComputedOnce
 from tgp.controllers.pools.gangs import TornGangs
 from tgp.controllers.pools.indexes import WAITING_PODS, YES
 from tgp.controllers.pools.machine_types import ShapeTable, node_of
-from tgp.controllers.pools.memory import EXPECTED_FOR, POOL_SAID, ExpectedRequest, PlanReport, PoolMemory
+from tgp.controllers.pools.memory import POOL_SAID, PoolMemory
 from tgp.controllers.pools.nominator import Nominator
 from tgp.controllers.pools.observe import PlanObservation, WorldObserver
+from tgp.controllers.pools.order_creation import OrderCreator
+from tgp.controllers.pools.plan_reports import PlanReporter
 from tgp.controllers.pools.unusable import JustReady, UnusableMachines, UnusableTable
 from tgp.controllers.requests.indexes import BY_POOL_UID, PODS_BY_NODE
 from tgp.controllers.requests.memo import RequestMemos
 from tgp.controllers.requests.purchase_gatherer import Views
-from tgp.core.disruption.drift import STAMP, stamp_of
-from tgp.core.market.ranking_messages import machine
 from tgp.core.model.attempts import attempts_of, gpu_resource, open_attempt
 from tgp.core.model.facts import (
-    AnnotationIgnored,
-    FactSubject,
     NoPodWaits,
     PlanMade,
-    ScaleUpNotTriggered,
-    ScaleUpTriggered,
 )
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
-from tgp.core.pools.capacity import living, on_its_way
+from tgp.core.pools.capacity import ENDED, living, on_its_way
 from tgp.core.pools.demand import asks_for_gpus
 from tgp.core.pools.limits import after_orders
-from tgp.core.pools.nodepool import SOON_KNOWN
 from tgp.core.pools.orders import (
     AnchoredOrder,
     anchor_of,
     anchored,
-    family,
-    free_names,
-    is_ours,
-    manifest_of,
-    record_of,
     slot_number,
 )
-from tgp.core.pools.planner.world import NO_POOL, Order, Plan, PlanInput, PoolReason, Unserved
+from tgp.core.pools.planner.world import NO_POOL, Plan, PlanInput, PoolReason, Unserved
 from tgp.core.pools.replicas import missing_slots, world_of_slots
-from tgp.core.requests.node_metadata import pool_key
 from tgp.core.requests.node_state import idle
 from tgp.ports.clock import Clock
-from tgp.ports.cluster import AlreadyExists, Cluster, ClusterError, NotFound, Refused, WriteUnknown
+from tgp.ports.cluster import Cluster, ClusterError
 from tgp.ports.compute import Compute
 from tgp.ports.journal import Journal
 
 PLAN_KEY = ObjectKey("", "plan")  # there is one plan for all pools
-POOL_FINALIZER = "tgp.io/machines"
 LEAST_PAUSE, LONGEST_PAUSE = 1.0, 5.0  # seconds between two plans: on a busy machine a look takes long, and pods wait
 PAUSE_BY_LOOK = 10.0  # times the time that the last look took, within these: other work needs the event loop, too
 NOMINATED_AGAIN_AFTER = 2.0  # seconds, where a nomination could not be written
 NOMINATIONS_EVERY = 0.2  # seconds at least between two rounds of nominations that the scheduler removed
 CREATED_AT_ONCE = 8  # requests of one plan
-EVENTS_PER_OWNER = 10  # in one plan
 POOLS_NAMED = 3  # in one message
 
 Planner: TypeAlias = Callable[[PlanInput], Plan]
@@ -106,7 +92,7 @@ class Batch:
         self._first = None
 
     def pause(self, began: float, took: float) -> None:
-        """The world was looked at, for `took` seconds."""
+        """The world was looked at, and planned for, for `took` seconds."""
         self._not_before = began + max(LEAST_PAUSE, min(PAUSE_BY_LOOK * took, LONGEST_PAUSE))
 
 
@@ -139,18 +125,18 @@ class PoolPlanner:
         self._machines = UnusableMachines(views, memory.runaways)
         self._gangs = TornGangs(views, memory)
         self._spend_log = spend_log
-        self._memos = memos
-        self._cluster = cluster
         self._compute = compute
         self._journal = journal
         self._clock = clock
         self._announce = announce  # that a plan says something new of this pool
+        self._creator = OrderCreator(views, policy, memory, memos, cluster=cluster, clock=clock, announce=announce)
+        self._reporter = PlanReporter(views, memory, journal=journal, announce=announce)
         self._nominator = Nominator(memory, cluster=cluster, journal=journal, clock=clock)
+        self._learned: ComputedOnce[None] = ComputedOnce()
         self._batch = Batch(policy.batch_idle, policy.batch_max)
         self._waiting = False  # something was waiting when the last reconcile looked
         self._removed = False  # the scheduler has removed a nomination since the last reconcile
         self._renominated_at = float("-inf")
-        self._guarding = asyncio.Lock()  # of concurrent creates one adds the pool's finalizer
 
     # -- what wakes it -------------------------------------------------------------------------------------------------
 
@@ -186,7 +172,7 @@ class PoolPlanner:
 
     async def reconcile(self, _key: ObjectKey) -> datetime | None:
         now, tick = self._clock.now(), self._clock.boottime()
-        await self._settle_expected(tick)
+        await self._creator.settle_expected(tick)
         waited, self._waiting = self._waiting, self._anything_waits()
         if not self._waiting:
             if waited:
@@ -196,8 +182,8 @@ class PoolPlanner:
             self._memory.forget_pods({})
             self._memory.disagreements.learn({}, {}, {}, now)
             self._memory.given_up = {}
-            self._nothing_waits(now)
-            return None
+            self._reporter.nothing_waits(now)
+            return self._creator.settled_at(now, tick)
         due = self._batch.due(tick)
         if tick < due:
             return now + timedelta(seconds=min(due, await self._nominate_again(now, tick)) - tick)
@@ -211,25 +197,30 @@ class PoolPlanner:
         self._machines.forget_served(waiting, now)
         if not self._policy.observing:
             await self._machines.keep(self._unusable)
+        self._learn()
+        await asyncio.sleep(0)  # other work waits for the event loop
         waiting = self._waiting_pods()  # as they are now: a nomination that was removed meanwhile is written again
         began = self._clock.boottime()
         seen = self._gather(waiting, now)
-        self._batch.pause(tick, self._clock.boottime() - began)
+        took = self._clock.boottime() - began
+        self._batch.pause(tick, took)
         self._removed = False
         nominated = await self._nominator.nominate(waiting.values(), seen.machines, self._node_names())
         if filled := await self._fill_replicas(seen, now):
-            self._report_filled(filled, now)
+            self._reporter.report_filled(filled, now)
             return now + timedelta(seconds=LEAST_PAUSE)  # limits have changed: pods are planned for after that
+        began = self._clock.boottime()
         plan = await self._planned(seen.world) if seen.world.pools else _without_pools(seen)
+        self._batch.pause(tick, took + self._clock.boottime() - began)  # a plan takes the processor, too
         self._memory.placed = {**plan.placed, **seen.nominated}
         ordered = await self._order(plan, seen, just_ready, now)
         abandoned = self._gangs.give_up(plan, waiting, seen.paused, now)
         for pool in abandoned.pools:
             self._announce(pool)
         observed = await self._observed(seen, plan)
-        self._report(seen, plan, ordered, observed, now)
+        self._reporter.report(seen, plan, ordered, observed, now)
         soon = None if nominated else now + timedelta(seconds=NOMINATED_AGAIN_AFTER)
-        moments = (seen.look_again_at, just_ready.until, abandoned.until, soon)
+        moments = (seen.look_again_at, just_ready.until, abandoned.until, soon, self._creator.settled_at(now, tick))
         return min((each for each in moments if each is not None), default=None)
 
     async def _nominate_again(self, now: datetime, tick: float) -> float:
@@ -267,15 +258,24 @@ class PoolPlanner:
                 self._memory.spot.restore(recent)
                 self._memory.failures.restore(recent)
 
-    def _gather(self, waiting: Mapping[str, Pod], now: datetime) -> PlanObservation:
-        memory, requests = self._memory, self._views.requests
+    def _learn(self) -> None:
+        """From each request once, as long as neither it nor its Node changes."""
+        requests = self._views.requests
         for record in requests.values():
-            memory.types.learn(record, node_of(self._views, record))
-            memory.spot.learn(record)
-            memory.failures.learn(record)
+            node = node_of(self._views, record)
+            self._learned.get(record.key, (record, node), partial(self._learn_from, record, node))
+        self._learned.keep({record.key for record in requests.values()})
+
+    def _learn_from(self, record: KubeObject[GPURequest], node: Node | None) -> None:
+        self._memory.types.learn(record, node)
+        self._memory.spot.learn(record)
+        self._memory.failures.learn(record)
+
+    def _gather(self, waiting: Mapping[str, Pod], now: datetime) -> PlanObservation:
+        memory = self._memory
         seen = self._observer.observe(now)
         memory.disagreements.learn(memory.placed, waiting, seen.own_nodes, now)
-        memory.forget_requests(record.key for record in requests.values())
+        memory.forget_requests(record.key for record in self._views.requests.values())
         memory.forget_pods(waiting)
         return seen
 
@@ -361,95 +361,7 @@ class PoolPlanner:
 
     async def create(self, wanted: AnchoredOrder, seen: PlanObservation, now: datetime) -> bool:
         """Whether the request is there, or may be."""
-        pool = self._views.pools.get(wanted.order.pool)
-        before = seen.pools.get(wanted.order.pool)
-        if (
-            pool is None
-            or before is None
-            or pool.deleting
-            or pool.value is None
-            or pool.generation != before.generation
-        ):
-            return False  # it changed while the plan was made
-        if not await self._guard(pool.key, pool.uid_text):
-            return False
-        class_name = pool.value.spec.node_class_ref.name
-        node_class = self._views.classes.get(ObjectKey("", class_name))
-        if node_class is not None and node_class.value is not None:
-            stamp = stamp_of(pool.value, node_class.value, wanted.order.offer.provider, self._policy.default_backend)
-            wanted = replace(wanted, marks={**wanted.marks, STAMP: stamp})
-        for key in free_names(pool, wanted.anchor, self._known):
-            manifest = manifest_of(key, wanted, pool, class_name, f"{now:%Y%m%dT%H%M%SZ}")
-            self._expect(key, wanted, record_of(manifest, pool))
-            try:
-                await self._create(key, manifest)
-            except AlreadyExists:
-                if await self._is_there(key, pool, wanted.anchor):
-                    return True
-                self._forget(key)
-                continue
-            except Refused as error:
-                self._forget(key)
-                self._memory.leave_out(wanted.order.offer, f"the API server refused the GPURequest: {error}", now)
-                return False
-            except WriteUnknown:
-                return True  # it may exist: it counts until that is known
-            except ClusterError:  # nothing was created
-                self._forget(key)
-                raise
-            return True
-        return False
-
-    async def _create(self, key: ObjectKey, manifest: Mapping[str, object]) -> None:
-        """Without an answer it is not known to be new: then every provider is listed before anything is bought."""
-        uid = ""
-        self._memos.creating(key)
-        try:
-            uid = (await self._cluster.create(GPU_REQUEST, manifest)).uid
-        finally:
-            self._memos.created(key, uid)
-
-    def _expect(self, key: ObjectKey, wanted: AnchoredOrder, record: KubeObject[GPURequest]) -> None:
-        memory = self._memory
-        memory.expected[key] = ExpectedRequest(record, wanted.order, self._clock.boottime())
-        memory.offers[key] = wanted.order.offer
-
-    def _forget(self, key: ObjectKey) -> None:
-        self._memory.expected.pop(key, None)
-        self._memory.offers.pop(key, None)
-
-    async def _is_there(self, key: ObjectKey, pool: KubeObject[GPUNodePool], anchor: str) -> bool:
-        try:
-            return is_ours(await self._cluster.read(GPU_REQUEST, key), pool, anchor)
-        except NotFound:
-            return False
-
-    async def _guard(self, key: ObjectKey, uid: str) -> bool:
-        """A pool that has machines is deleted after them. False: it is gone, or being deleted."""
-        async with self._guarding:
-            pool = self._views.pools.get(key)
-            if pool is None or pool.uid_text != uid or pool.deleting:
-                return False
-            if POOL_FINALIZER not in pool.finalizers:
-                change = {"metadata": {"finalizers": [*pool.finalizers, POOL_FINALIZER]}}
-                version = str(pool.resource_version)
-                await self._cluster.patch(GPU_NODE_POOL, key, change, resource_version=version, uid=uid)
-                await self._views.pools.wait_for_own_write(key)
-            return True
-
-    def _known(self, key: ObjectKey) -> bool:
-        return key in self._memory.expected or self._views.requests.get(key) is not None
-
-    async def _settle_expected(self, tick: float) -> None:
-        """Forget what the view shows, and what was never created."""
-        for key, each in list(self._memory.expected.items()):
-            if self._views.requests.get(key) is not None:
-                del self._memory.expected[key]
-            elif tick - each.since > EXPECTED_FOR:
-                try:
-                    await self._cluster.read(GPU_REQUEST, key)
-                except NotFound:
-                    self._forget(key)
+        return await self._creator.create(wanted, seen, now)
 
     # -- replicas ------------------------------------------------------------------------------------------------------
 
@@ -466,23 +378,13 @@ class PoolPlanner:
                 continue
             world = world_of_slots(seen.world, planned, slots)
             plan = await self._planned(world)
-            self._tell_pool(pool, plan.unserved, now)
+            self._reporter.tell_pool(pool, plan.unserved, now)
             for order in plan.orders:
                 for each in anchored((order,), self._taken()):
                     if await self.create(each, seen, now):
                         self._memory.ordered_for(f"{POOL_SAID}{pool.uid_text}")
                         created.append(each)
         return created
-
-    def _tell_pool(self, pool: KubeObject[GPUNodePool], unserved: tuple[Unserved, ...], now: datetime) -> None:
-        """Why it has too few replicas: of the first that gets no machine."""
-        for each in unserved[:1]:
-            reasons = ",".join(reason.reason for reason in each.reasons)
-            if self._memory.news(f"{POOL_SAID}{pool.uid_text}", reasons, now):
-                text = f"{len(unserved)} of its replicas get no machine now. {each.message}"
-                self._journal.note(ScaleUpNotTriggered(FactSubject(GPU_NODE_POOL, pool.key, pool.uid_text), text))
-
-    # -- what is said --------------------------------------------------------------------------------------------------
 
     async def _observed(self, seen: PlanObservation, plan: Plan) -> Plan:
         """What pools that only observe would buy for the pods that no other pool serves."""
@@ -494,100 +396,6 @@ class PoolPlanner:
         world = replace(seen.world, pods=left, pools=seen.observing, limits=rooms)
         return await self._planned(world, observing=True)
 
-    def _report(
-        self, seen: PlanObservation, plan: Plan, ordered: Iterable[AnchoredOrder], observed: Plan, now: datetime
-    ) -> None:
-        made = list(ordered)
-        coming = self._pods_on_their_way(seen)
-        for pool in seen.pools:
-            orders = [each.order for each in made if each.order.pool == pool]
-            self._keep(pool, _report_of(pool, plan, now, orders=orders, coming=coming.get(pool, 0)))
-        for each in seen.observing:
-            would_buy = tuple(order for order in observed.orders if order.pool == each.key)
-            self._keep(each.key, _report_of(each.key, observed, now, would_buy=would_buy))
-        self._tell(seen, plan, made, now)
-
-    def _report_filled(self, filled: Iterable[AnchoredOrder], now: datetime) -> None:
-        """Of machines for replicas. What pods wait for is planned, and told, next."""
-        for pool, orders in Counter(each.order.pool for each in filled).items():
-            before = self._memory.reports.get(pool, PlanReport(now))
-            self._keep(pool, replace(before, at=now, gap=None, orders=orders))
-
-    def _pods_on_their_way(self, seen: PlanObservation) -> Mapping[ObjectKey, int]:
-        """By pool: pods for which a machine was ordered before, and is not there yet."""
-        owners: dict[str, ObjectKey] = {}
-        for room in seen.world.capacity:
-            record = self._views.requests.get(room.coming) if room.coming is not None else None
-            pool = pool_key(record) if record is not None else None
-            if pool is not None:
-                owners[room.name] = pool
-        return Counter(owners[name] for name in self._memory.placed.values() if name in owners)
-
-    def _keep(self, pool: ObjectKey, report: PlanReport) -> None:
-        before = self._memory.reports.get(pool)
-        if before is not None and report.says_nothing_new(before):
-            report = replace(before, waiting=report.waiting)
-        if report != before:
-            self._memory.reports[pool] = report
-            self._announce(pool)
-
-    def _nothing_waits(self, now: datetime) -> None:
-        for pool in self._views.pools.values():
-            report, status = self._memory.reports.get(pool.key), pool.value.status if pool.value is not None else None
-            if report is not None:
-                stale = bool(report.waiting or report.would_buy or report.limited)
-            else:  # what a process before this one wrote
-                stale = status is not None and bool(status.waiting_pods or status.would_buy)
-            if stale:
-                self._keep(pool.key, PlanReport(now))
-
-    def _tell(self, seen: PlanObservation, plan: Plan, made: Iterable[AnchoredOrder], now: datetime) -> None:
-        told: dict[str, int] = {}
-        for each in made:
-            order = each.order
-            ordered = machine(msgspec.structs.replace(order.offer, hourly_microusd=order.hourly_microusd))
-            text = f"Pool {order.pool} orders {ordered}; {order.compared or 'no offer is cheaper'}"
-            for pod in order.pods:
-                if self._views.pods.get(pod.key) is not None and self._may_tell(pod, told):
-                    self._memory.ordered_for(uid_text(pod.uid))
-                    self._journal.note(ScaleUpTriggered(_subject(pod), text))
-        for unserved in (*seen.demand.refused, *plan.unserved):
-            self._tell_unserved(unserved, told, now)
-        for ignored in seen.demand.ignored:
-            pair = (uid_text(ignored.pod.uid), ignored.message)
-            if pair not in self._memory.ignored and self._may_tell(ignored.pod, told):
-                self._memory.ignored.add(pair)
-                self._journal.note(AnnotationIgnored(_subject(ignored.pod), ignored.message))
-
-    def _tell_unserved(self, unserved: Unserved, told: dict[str, int], now: datetime) -> None:
-        pod = unserved.pod
-        if unserved.reasons and all(each.reason in SOON_KNOWN for each in unserved.reasons):
-            return  # the operator has just started, or the class is new: the next plan says more
-        reasons = ",".join(f"{each.pool}={each.reason}" for each in unserved.reasons)
-        if self._memory.news(uid_text(pod.uid), reasons, now) and self._may_tell(pod, told):
-            self._journal.note(ScaleUpNotTriggered(_subject(pod), unserved.message))
-
-    @staticmethod
-    def _may_tell(pod: Pod, told: dict[str, int]) -> bool:
-        owner = family(pod)
-        told[owner] = told.get(owner, 0) + 1
-        return told[owner] <= EVENTS_PER_OWNER
-
-
-def _report_of(
-    pool: ObjectKey,
-    plan: Plan,
-    now: datetime,
-    *,
-    orders: Sequence[Order] = (),
-    would_buy: tuple[Order, ...] = (),
-    coming: int = 0,
-) -> PlanReport:
-    unserved = [each for each in plan.unserved if any(reason.pool in (pool, NO_POOL) for reason in each.reasons)]
-    limits = (reason.limit for each in unserved for reason in each.reasons if reason.pool == pool)
-    waiting = len(unserved) + coming + sum(len(each.pods) for each in (*orders, *would_buy))
-    return PlanReport(now, plan.gap, len(orders), len(unserved), waiting, would_buy, next(filter(None, limits), ""))
-
 
 def _without_pools(seen: PlanObservation) -> Plan:
     """Where no pool may buy, every pod that waits gets that as its reason."""
@@ -596,10 +404,6 @@ def _without_pools(seen: PlanObservation) -> Plan:
         names = ", ".join(str(each.key) for each in seen.observing[:POOLS_NAMED])
         reason = PoolReason(NO_POOL, "Observing", f"only pools that observe exist, and they launch nothing: {names}")
     return Plan(unserved=tuple(Unserved(pod, (reason,)) for pod in seen.world.pods))
-
-
-def _subject(pod: Pod) -> FactSubject:
-    return FactSubject(POD, pod.key, uid_text(pod.uid))
 
 
 def _room_changed(old: Pod | None, new: Pod | None) -> bool:
@@ -615,5 +419,7 @@ def _stage(record: KubeObject[GPURequest] | None) -> tuple[object, ...]:
         return ()
     attempt, status = open_attempt(attempts_of(record)), record.value.status
     held = frozenset(each.type for each in status.conditions if each.status == "True")
-    marks: Mapping[str, bool] = {kind: kind in held for kind in ("Initialized", "Terminating", "Disrupted", "Ended")}
-    return (record.deleting, status.phase, attempt.token if attempt is not None else "", tuple(marks.items()))
+    marks = tuple(kind in held for kind in ("Initialized", "Terminating", "Disrupted", "Ended", "Restored"))
+    # Whether a machine is ordered, boots or joins makes no difference to its room.
+    phase = status.phase if status.phase in (*ENDED, "Ready", "Terminating") else ""
+    return (record.deleting, phase, attempt.token if attempt is not None else "", marks)

@@ -12,7 +12,7 @@ from tgp.controllers.count_pace import CountPace
 from tgp.controllers.pools.indexes import BY_CLASS
 from tgp.controllers.pools.memory import PoolMemory
 from tgp.controllers.pools.observe import WorldObserver
-from tgp.controllers.pools.planner import POOL_FINALIZER
+from tgp.controllers.pools.order_creation import POOL_FINALIZER
 from tgp.controllers.requests.indexes import BY_POOL_UID
 from tgp.controllers.requests.purchase_gatherer import Views
 from tgp.controllers.status_writer import StatusWriter

@@ -19,6 +19,7 @@ from tgp.core.pools.capacity import on_its_way
 from tgp.core.pools.gangs import gang_name
 from tgp.core.pools.orders import bought_for, family
 from tgp.core.pools.runaway import (
+    MOST_CHARACTERS,
     MOST_LINES,
     SCHEDULED_WITHIN,
     UNUSABLE,
@@ -98,7 +99,7 @@ class UnusableMachines:
     async def keep(self, table: UnusableTable) -> None:
         """What a failing API server does not take is written with the next plan."""
         written = dict(await table.entries())
-        newest = sorted(self._runaways.machines(), key=lambda each: (each.ended_at, each.token))[-MOST_LINES:]
+        newest = _that_fit(self._runaways.machines())
         try:
             await table.drop(sorted(set(written) - {each.token for each in newest}))
             for machine in newest:
@@ -127,6 +128,18 @@ class UnusableMachines:
                 pods += [pod for name in sorted(gone) for pod in families.get(name, ()) if pod not in pods]
             if pods:
                 yield _Unused(record, node, there, since, tuple(pods))
+
+
+def _that_fit(machines: Iterable[UnusableMachine]) -> list[UnusableMachine]:
+    """The newest, the oldest of them first, as many as the ConfigMap holds."""
+    newest = sorted(machines, key=lambda each: (each.ended_at, each.token))[-MOST_LINES:]
+    left, found = MOST_CHARACTERS, list[UnusableMachine]()
+    for machine in reversed(newest):
+        left -= len(machine.token) + len(line_of(machine))
+        if left < 0:
+            break
+        found.insert(0, machine)
+    return found
 
 
 def _torn_gangs(waiting: Mapping[str, Pod], unused: Iterable[_Unused]) -> set[str]:

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+import msgspec
+
 from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
 from tgp.core.inventory.limits import GIB
@@ -51,6 +53,27 @@ def serves(node: Node) -> bool:
     """Whether the scheduler may bind pods there now."""
     ready = node.ready is True and not node.deleting and not node.unreadable
     return ready and not node.cordoned and DISRUPTED not in node.taints
+
+
+def stays_if_needed(node: Node, records: Iterable[KubeObject[GPURequest]]) -> bool:
+    """Whether the machine is about to leave because no pod uses it, and may still stay: its request is not deleted."""
+    ready = node.ready is True and not node.deleting and not node.unreadable and not node.cordoned
+    return ready and any(_is_idle(each) for each in records)
+
+
+def _is_idle(record: KubeObject[GPURequest]) -> bool:
+    conditions = record.value.status.conditions if record.value is not None and not record.deleting else ()
+    held = {each.type: each.reason for each in conditions if each.status == "True"}
+    return held.get("Disrupted") == "Empty" and "Terminating" not in held
+
+
+def drained_capacity(
+    node: Node, pods: Iterable[Pod], now: datetime, refused: frozenset[str] = frozenset()
+) -> tuple[Capacity, datetime | None]:
+    """As `node_capacity`, of a machine that stays if it is needed: then our taint goes."""
+    kept = tuple(taint for taint in node.taints if taint.key != DISRUPTED.key)
+    room, until = node_capacity(msgspec.structs.replace(node, taints=kept), pods, now, refused)
+    return replace(room, drains=True), until
 
 
 def node_capacity(

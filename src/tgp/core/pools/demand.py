@@ -23,6 +23,7 @@ GPU_VENDORS = ("nvidia.com/", "amd.com/", "gpu.intel.com/", "habana.ai/")
 POD_GROUP = "scheduling.x-k8s.io/pod-group"
 WORKER_GROUP, WORKER_GROUP_SIZE = "leaderworkerset.sigs.k8s.io/group-key", "leaderworkerset.sigs.k8s.io/size"
 MOST_GANG = 10_000  # pods: a larger number is an error
+LONGEST = 253  # characters of an annotation that is read, as of any name
 ANNOTATIONS_KEPT = 4_096  # distinct ones whose reading is cached
 
 
@@ -76,7 +77,8 @@ def read_annotations(pod: Pod) -> tuple[Mapping[str, str], tuple[str, ...]]:
         gang, size = pod.labels[WORKER_GROUP], size or pod.annotations.get(WORKER_GROUP_SIZE)
     if gang is None:
         gang = pod.labels.get(POD_GROUP)
-    return _read(pod.annotations.get(MAX_PRICE), pod.annotations.get(MAX_WAIT), gang, size)
+    price, wait = pod.annotations.get(MAX_PRICE), pod.annotations.get(MAX_WAIT)
+    return _read(*(text and text[: LONGEST + 1] for text in (price, wait, gang, size)))
 
 
 @lru_cache(maxsize=ANNOTATIONS_KEPT)
@@ -85,6 +87,9 @@ def _read(
 ) -> tuple[Mapping[str, str], tuple[str, ...]]:
     """Cached, so that pods that say the same share one mapping: by that a plan tells them alike quickly."""
     problems = []
+    if gang and len(gang) > LONGEST:
+        problems.append(f"Annotation {GANG} is ignored: {gang[:64]!r}… is longer than {LONGEST} characters")
+        gang = None
     said = {MAX_PRICE: price, MAX_WAIT: wait, GANG: gang or None, GANG_SIZE: size if gang else None}
     for name, check in ((MAX_PRICE, _price), (MAX_WAIT, _wait), (GANG_SIZE, _size)):
         written = said[name]

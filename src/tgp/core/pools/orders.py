@@ -7,6 +7,7 @@ so that an operator that repeats itself creates nothing twice, and machines on t
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -35,6 +36,8 @@ LONGEST_NAME = 63
 MOST_ORDINALS = 200  # requests that one anchor may have had and that still exist
 BACKSTOP = "30m"  # the idle timeout once no pool looks after the machine (kubectl delete --cascade=orphan)
 SLOT = "slot-"  # how the anchor of a pool with `replicas` begins
+MOST_PODS, LONGEST_UID = 256, 128  # of pods that a machine was bought for, as far as they are read: as below
+SLOT_DIGITS = 6  # of a number: a user may edit the annotation
 _REGION = r"^[!-~]{1,63}$"
 _PODS = msgspec.json.Decoder(dict[str, list[str]])
 
@@ -53,7 +56,8 @@ def slot_of(pool_uid: str, number: int) -> str:
 def slot_number(anchor: str) -> int | None:
     """None: the anchor is a pod."""
     number, dot, _ = anchor.removeprefix(SLOT).partition(".")
-    return int(number) if anchor.startswith(SLOT) and dot and number.isdigit() else None
+    read = number.isascii() and number.isdigit() and len(number) <= SLOT_DIGITS
+    return int(number) if anchor.startswith(SLOT) and dot and read else None
 
 
 def anchor_of(record: KubeObject[GPURequest]) -> str:
@@ -80,7 +84,8 @@ def bought_for(record: KubeObject[GPURequest]) -> Mapping[str, str]:
     except msgspec.DecodeError:
         families = {}
     anchor = anchor_of(record)
-    found = {uid: name for name, uids in sorted(families.items()) for uid in uids}
+    every = ((uid, name) for name, uids in sorted(families.items()) for uid in uids)
+    found = dict(islice((each for each in every if max(map(len, each)) <= LONGEST_UID), MOST_PODS))
     return found or ({anchor: anchor} if anchor else {})
 
 

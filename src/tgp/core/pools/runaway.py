@@ -35,6 +35,7 @@ KEPT_FOR = PAUSES[-1] * len(PAUSES)
 UNUSABLE = "tgp-unusable"  # the ConfigMap
 MOST_REMEMBERED = 10_000  # machines, the newest
 MOST_LINES = 256  # of the ConfigMap, those of the newest machines
+MOST_CHARACTERS = 800_000  # of all of them: a ConfigMap holds 1 MiB
 MESSAGE_KEPT = 300  # characters of why a machine was unusable
 DISAGREED_AFTER = timedelta(minutes=5)  # the scheduler refuses a pod on a Node where it fits by our count
 DISAGREED_FOR = timedelta(hours=1)

@@ -125,10 +125,14 @@ class Program:
 
 
 class Master:
-    """The program over all columns found so far; solved again from where it was."""
+    """The program over all columns found so far; solved again from where it was.
 
-    def __init__(self, problem: Problem) -> None:
+    `held`: by source and class, the pods of machines that serve them in any case: each of their patterns has them.
+    """
+
+    def __init__(self, problem: Problem, held: Floats | None = None) -> None:
         self._problem = problem
+        self._held = held
         self._program = Program(problem)
         self._sent = 0
         self.columns = ColumnSet()
@@ -152,21 +156,35 @@ class Master:
         taken, reduced = np.array(answer.col_value)[classes:], np.array(answer.col_dual)[classes:]
         return Relaxed(float(solver.getInfo().objective_function_value), duals, taken, reduced)
 
-    def add_priced(self, duals: Duals, live: Index) -> int:
-        """Fill these sources in several orders for the program's prices; add the best, at most MOST_NEW."""
+    def charge(self, duals: Duals) -> Floats:
+        """By source: what a pattern has to be worth, besides the pods that are held in any case."""
+        charge: Floats = duals.charge(self._problem) + duals.stock
+        return charge if self._held is None else charge - self._held @ duals.value
+
+    def add_priced(self, duals: Duals, live: Index, most: int = MOST_NEW) -> int:
+        """Fill these sources in several orders for the program's prices; add the best, at most so many."""
         problem = self._problem
-        charge = (duals.charge(problem) + duals.stock)[live]
+        charge = self.charge(duals)[live]
         wanted = np.where(duals.value > 0, problem.count, 0)
         found = [fill(problem, live, order, duals.value, wanted) for order in orders(problem, duals.value)]
         gains = np.concatenate([patterns.values - charge for patterns in found])
         floor = GAIN * float(problem.price.max(initial=1.0))
         added = 0
-        for place in np.argsort(-gains, kind="stable")[: 4 * MOST_NEW].tolist():
-            if gains[place] <= floor or added >= MOST_NEW:
+        for place in np.argsort(-gains, kind="stable")[: 4 * most].tolist():
+            if gains[place] <= floor or added >= most:
                 break
             added += self._add_row(found, *divmod(place, len(live)))
         return added
 
     def _add_row(self, found: Sequence[Patterns], which: int, row: int) -> bool:
         patterns = found[which]
-        return self.columns.add(int(patterns.sources[row]), tuple(patterns.row(row).items()))
+        return self.add(int(patterns.sources[row]), tuple(patterns.row(row).items()))
+
+    def add(self, source: int, beside: Pattern) -> bool:
+        """A pattern, beside what the source holds in any case. False: it was there already."""
+        if self._held is None or not self._held[source].any():
+            return self.columns.add(source, beside)
+        pods = {int(number): int(self._held[source, number]) for number in np.flatnonzero(self._held[source])}
+        for number, many in beside:
+            pods[number] = pods.get(number, 0) + many
+        return self.columns.add(source, tuple(sorted(pods.items())))

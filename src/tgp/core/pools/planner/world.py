@@ -64,6 +64,7 @@ class Capacity:
     pods: tuple[Pod, ...] = ()  # that run there, or that the machine was bought for
     coming: ObjectKey | None = None  # the GPURequest of a machine on its way; None: the Node is Ready
     refused: frozenset[str] = frozenset()  # uids of pods that the scheduler refuses there, whatever the count says
+    drains: bool = False  # it leaves because no pod uses it, and stays if a pod that waits is planned there
 
 
 @dataclass(frozen=True, slots=True)
