@@ -5,6 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cli.money_world import MoneyWorld, a_money_world
+from tests.documents import documents_fit_their_schemas
+
+__all__ = ["documents_fit_their_schemas"]
 
 
 @pytest.fixture

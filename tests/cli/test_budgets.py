@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from decimal import Decimal
 from functools import partial
 from typing import Any
 
@@ -19,6 +20,7 @@ from tgp.adapters.kube.connect import Connection
 from tgp.api.resource import CONFIG_MAP, GPU_WORKLOAD_BUDGET, POD
 from tgp.interfaces.cli.budgets import until
 from tgp.services.budgets import BudgetService
+from tgp.services.cluster_reads import ClusterReads
 from tgp.sim.clock import WorldClock
 from tgp.sim.entropy import SeededEntropy
 from tgp.sim.world import KUBERNETES, World
@@ -29,7 +31,7 @@ class BudgetWorld(WorldServices):
     async def budgets(self, _kubeconfig: str, _context: str) -> AsyncIterator[BudgetService]:
         http = self.world.visitor(KUBERNETES)
         entropy = SeededEntropy(self.world.seed, "person")
-        yield BudgetService(Connection(http, self.world.clock, entropy, "https://x", "c", NAMESPACE_NAME))
+        yield BudgetService(ClusterReads(Connection(http, self.world.clock, entropy, "https://x", "c", NAMESPACE_NAME)))
 
     def said(self, *words: str, code: int = 0) -> str:
         result = self.tgp(*words)
@@ -63,6 +65,8 @@ def test_every_budget_is_a_line_with_a_bar_and_the_worst_is_next(cluster):
     assert lines[0].split()[:4] == ["NAMESPACE", "NAME", "USE", "USED"]
     assert any("roomy" in line and "□" * 12 in line and "Evict" in line for line in lines)
     assert any("team-a" in line and "■■■■■■□□□□□□" in line for line in lines), shown
+    used, left = next(line.replace("%", "% ").split("%")[1].split()[:2] for line in lines if "team-a" in line)
+    assert Decimal(used) + Decimal(left) == 1, "what is used and what is left add up to the quota"
     assert "next: tgp why budget/default/team-a" in shown
     told = {item["name"]: item for item in cluster.told("budgets")["items"]}
     assert told["team-a"]["usedGpuHours"] == pytest.approx(0.5, abs=0.02)

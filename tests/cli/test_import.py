@@ -102,3 +102,18 @@ def test_the_check_of_a_file_without_our_objects_or_without_yaml_is_no_success(w
     broken = answer("check", "-f", written("a: [\n"))
     assert broken.returncode == 2
     assert "Correct this line" in broken.stderr
+
+
+def test_a_request_is_held_to_a_class_of_the_same_files(written):
+    mesh = "tailscaleConfig: {tags: ['tag:b']}"
+    text = (
+        "apiVersion: tgp.io/v1\nkind: GPUNodeClass\nmetadata: {name: c}\nspec:\n  providers: [{name: vultr}]\n"
+        "  tailscaleConfig: {tags: ['tag:a']}\n---\n"
+        "apiVersion: tgp.io/v1\nkind: GPURequest\nmetadata: {name: r, namespace: ml}\n"
+        f"spec: {{gpuType: A100, nodeClassRef: {{name: c}}, talosConfig: {{{mesh}}}}}\n"
+    )
+    result = answer("check", "-f", written(text))
+
+    assert result.returncode == 1
+    assert "tag:b is not among the class's tags: tag:a" in " ".join(result.stdout.split())
+    assert answer("check", "-f", written(text.replace("tag:b", "tag:a"))).returncode == 0

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.cli.money_world import WorldServices
-from tests.sim.an_operator import a_class, operator_main
+from tests.sim.an_operator import LONE, a_class, operator_main
 from tests.sim.lifecycle.a_world import POWER, sim_env
 from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
 
@@ -15,7 +15,7 @@ PROVIDERS = ("paperspace", "vultr", "simulated")  # by the hour twice, and by th
 def begin(env, *providers: str, **settings: object) -> WorldServices:
     named = [{"name": name, **settings} for name in providers or ("simulated",)]
     a_class(env.world, "rented", providers=named)
-    env.world.process("operator", operator_main())
+    env.world.process("operator", operator_main(LONE))
     env.world.run(minutes=2)
     return WorldServices(env.world)
 

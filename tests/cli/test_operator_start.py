@@ -98,7 +98,7 @@ def test_rights_to_pods_only_are_answered_with_all_that_is_missing_and_the_comma
     assert "list gpurequests.tgp.io in every namespace" in text
     assert "get leases.coordination.k8s.io tgp-operator in namespace tgp-system" in text
     assert "list pods in every namespace" not in text
-    assert "kubectl apply -f deploy/rbac/operator.yaml" in text
+    assert "kubectl apply -f deploy/rights.yaml" in text
     assert "clusterrolebinding tgp-operator-2 --clusterrole=tgp-operator --serviceaccount=default:default" in text
     assert "rolebinding tgp-operator-2 -n kube-system --role=tgp-operator --serviceaccount=default:default" in text
 
@@ -173,6 +173,6 @@ def test_the_shipped_account_needs_no_other_binding():
     right = MissingRight(KubeRight("list", "", "pods", ""), "", True)
 
     assert grant_commands("system:serviceaccount:tgp-system:tgp-operator", [right]) == [
-        "kubectl apply -f deploy/rbac/operator.yaml"
+        "kubectl apply -f deploy/rights.yaml"
     ]
     assert grant_commands("alice", [right])[1].endswith("--user=alice")

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from tgp.app.main import COMMANDS, tgp
-from tgp.interfaces.cli.output import write_rows
+from tgp.interfaces.cli.output import TABLES, UNBOUNDED, print_rows, write_rows
 
 PAGE = (Path(__file__).parents[2] / "docs" / "output.md").read_text(encoding="utf-8")
 ROWS = [
@@ -72,3 +72,11 @@ def test_no_row_is_no_line(capsys):
     write_rows({"rows": []}, [], [], "csv")
 
     assert capsys.readouterr().out == ""
+
+
+def test_rows_are_a_table_for_people_as_wide_as_asked_for(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    for how in TABLES:
+        print_rows(lambda width: f"{width} columns", {"rows": ROWS}, "rows", ["a"], how)
+
+    assert {f"{UNBOUNDED} columns", "60 columns"} == set(capsys.readouterr().out.splitlines())

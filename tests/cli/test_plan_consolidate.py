@@ -81,7 +81,7 @@ def test_an_exchange_that_buys_a_machine_waits_for_its_saving_to_hold(cluster: M
     where = f"{cluster.url}/apis/tgp.io/v1/gpunodeclasses/standard/status"
     send(where, "PATCH", {"status": {"availableGPUs": cheaper}}, "application/merge-patch+json")
 
-    assert "waits for   the saving has to hold for 30m" in plan(cluster, "--consolidate").stdout
+    assert "waits for   the saving has to hold for 1h" in plan(cluster, "--consolidate").stdout
 
 
 def test_without_a_pool_that_moves_pods_it_says_what_to_set(cluster: Mounted):

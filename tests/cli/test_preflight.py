@@ -143,7 +143,7 @@ async def test_rights_of_an_older_release_are_named_one_by_one(tmp_path):
     finding = next(one for one in found.findings if one.title == "rights")
     assert finding.good is False
     assert "patch nodes" in finding.words
-    assert finding.command == "kubectl apply -f deploy/rbac/operator.yaml"
+    assert finding.command == "kubectl apply -f deploy/rights.yaml"
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from ruamel.yaml import YAML
 
 from tests.cli.program import BOUND_S, Terminal, started, tgp
 from tests.cli.sample_requests import (
@@ -33,6 +34,7 @@ from tests.cli.sample_requests import (
 )
 from tests.contracts.kube_client.scripted import ScriptedHttp, in_virtual_time, json_reply
 from tests.contracts.kubectl.mounted import Mounted
+from tests.documents import compare
 from tgp.adapters.entropy import SystemEntropy
 from tgp.adapters.kube.connect import Connection
 from tgp.api.values import rfc3339
@@ -144,7 +146,7 @@ def test_ctrl_c_ends_the_watching_and_says_that_nothing_else_ended():
     assert "Traceback" not in plain.output
 
 
-def test_programs_read_one_document_to_a_line():
+def test_programs_read_one_document_after_the_other():
     lines = [json.loads(line) for line in watched(*LIFE, options=("-o", "json")).output.splitlines()]
 
     assert [line["phase"] for line in lines] == ["Pending", "Pending", "Joining", "Ready", "Terminating", "Finished"]
@@ -152,6 +154,10 @@ def test_programs_read_one_document_to_a_line():
     assert lines[3]["usdPerHour"] == 1.2
     assert lines[-1]["usdSpent"] == 1.83
     assert {step["state"] for step in lines[2]["steps"]} == {"done", "now", "later"}
+    for line in lines:
+        compare(line)
+    parts = list(YAML(typ="safe", pure=True).load_all(watched(*LIFE, options=("-o", "yaml")).output))
+    assert parts == lines
 
 
 def test_the_screen_shows_marks_times_money_and_the_end():

@@ -105,7 +105,7 @@ def test_a_provider_that_cannot_be_asked_and_a_restored_copy_are_obstacles():
     words = " ".join(obstacles(asked(silent)))
 
     assert "CredentialsMissing" in words
-    assert "restored copy" in words
+    assert "does not buy: its uid is another's" in words
 
 
 def waiting_for(reason: str, message: str = "", **spec):
@@ -139,6 +139,12 @@ def test_every_way_of_waiting_has_its_own_way_out(reason, helps, then):
     assert helps in found[0]
     assert "an offer that fits" not in found[0]
     assert next_command(timeline_of(request, after(9)), asked(request)) == then
+
+
+@pytest.mark.parametrize("reason", ["InvalidSpec", "NodeClassNotFound", "SpotNotAllowed", "DevicePluginMissing"])
+def test_what_only_a_user_can_correct_does_not_wait_for_an_offer(reason):
+    assert "until       the cause is corrected; waiting costs nothing" in told(waiting_for(reason))
+    assert "until       an offer fits" in told(waiting_for("NoOfferFits"))
 
 
 def test_what_is_asked_for_in_vain_is_said():

@@ -31,6 +31,7 @@ from tgp.core.access.certificate import (
 )
 from tgp.core.access.token import AUDIENCE, TOKEN_HEADER
 from tgp.interfaces.offer_list import read_offer_list
+from tgp.interfaces.web.api_pages import ENTRIES
 from tgp.interfaces.web.gate import PER_ADDRESS
 from tgp.interfaces.web.offers_page import PARAMETERS
 from tgp.ports.http import Call, Reply
@@ -377,7 +378,7 @@ def test_the_document_describes_every_page_and_is_not_for_everyone():
         world.run(seconds=11)
         document = ask(world, replica, token, "/openapi.json").json()
 
-        assert set(document["paths"]) == {"/metrics", OFFERS, "/openapi.json"}
+        assert set(document["paths"]) == {"/metrics", OFFERS, "/openapi.json", *(each.about.path for each in ENTRIES)}
         told = document["paths"][OFFERS]["get"]["parameters"]
         assert {each["name"] for each in told} == set(PARAMETERS)
 

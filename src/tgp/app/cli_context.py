@@ -125,10 +125,11 @@ class CliContext:
         from tgp.adapters.kube.config_field import ConfigInvalid
         from tgp.adapters.kube.connect import connect
         from tgp.services.budgets import BudgetService
+        from tgp.services.cluster_reads import ClusterReads
 
         try:
             async with connect(kubeconfig, context) as connection:
-                yield BudgetService(connection)
+                yield BudgetService(ClusterReads(connection))
         except ConfigInvalid as error:
             raise NotConnected(str(error)) from error
 

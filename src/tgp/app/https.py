@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
 
 from tgp.adapters.kube.reviews import KubeReviews
 from tgp.adapters.telemetry.metrics import Metrics
@@ -9,11 +11,17 @@ from tgp.app.deps import Environment
 from tgp.app.settings import Settings
 from tgp.controllers.access.certificate_keeper import CertificateKeeper
 from tgp.controllers.deps import Deps, Stores
+from tgp.controllers.instances.spend_log import SpendLog
+from tgp.controllers.pools.build import Pools
+from tgp.interfaces.web.api_pages import api_pages
 from tgp.interfaces.web.gate import Gate
 from tgp.interfaces.web.offers_page import OffersPage
 from tgp.interfaces.web.openapi import OpenApiPage
 from tgp.interfaces.web.pages import MetricsOnHttps, WebPage
 from tgp.ports.http import Http
+
+if TYPE_CHECKING:
+    from tgp.services.operator_view import OperatorView
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +37,7 @@ def make_https(
     deps: Deps,
     stores: Stores,
     *,
+    pools: Pools,
     metrics: Metrics,
     leads: Callable[[], bool],
 ) -> Https:
@@ -48,9 +57,22 @@ def make_https(
     metrics.certificate_expiry.set_function(
         lambda: keeper.not_after.timestamp() if keeper.not_after is not None else 0.0
     )
-    pages: dict[str, WebPage] = {
-        MetricsOnHttps.path: MetricsOnHttps(metrics.page),
-        OffersPage.path: OffersPage(lambda: stores.market.book, deps.clock.now, deps.compute),
-    }
-    pages[OpenApiPage.path] = OpenApiPage(pages)
-    return Https(keeper, Gate(KubeReviews(http), pages, metrics))
+
+    @cache
+    def view() -> "OperatorView":
+        """Made for the first page that needs it: it loads the planner, and most operators are only scraped."""
+        from tgp.adapters.kube.connect import Connection
+        from tgp.services.operator_view import OperatorReads, OperatorView
+
+        connection = Connection(http, deps.clock, deps.entropy, "", "", deps.settings.namespace)
+        spend_log = SpendLog(deps.cluster, deps.settings.namespace)
+        return OperatorView(stores, OperatorReads(connection, stores), pools.observer, spend_log, deps.compute)
+
+    every: list[WebPage] = [
+        MetricsOnHttps(metrics.page),
+        OffersPage(lambda: stores.market.book, deps.clock.now, deps.compute),
+        *api_pages(view),
+    ]
+    pages = {page.about.path: page for page in every}
+    pages[OpenApiPage.about.path] = OpenApiPage(pages)
+    return Https(keeper, Gate(KubeReviews(http), pages, metrics, leads=leads))

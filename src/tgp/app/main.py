@@ -50,6 +50,7 @@ COMMANDS = {  # name: where it lives, what it does
     ),
     "rent": ("tgp.interfaces.cli.rent:rent", "Rent one machine: show the offer, ask, and write a GPURequest."),
     "release": ("tgp.interfaces.cli.hold:release", "Resume purchases, after listing what will buy."),
+    "schema": ("tgp.interfaces.cli.schema:schema", "Print the JSON Schema of a document of -o json."),
     "sim": ("tgp.app.commands.sim:sim", "Serve a simulated market: every provider's API on a local port."),
     "operator": ("tgp.app.commands.operator:operator", "Run the operator in, or against, a cluster."),
     "mesh": ("tgp.interfaces.cli.mesh:mesh", "Print the access rules that a class needs in its tailnet."),
@@ -73,6 +74,10 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
         except (KeyboardInterrupt, click.Abort):
             raise Interrupted("") from None
+        except click.ClickException as error:
+            from tgp.interfaces.cli.failure import with_next_step
+
+            raise with_next_step(error, ctx.meta[RAN]) from error.__cause__
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx

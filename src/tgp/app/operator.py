@@ -155,6 +155,7 @@ class Operator:
             self._http,
             self.deps,
             self.stores,
+            pools=self.pools,
             metrics=self.metrics,
             leads=lambda: self.leads,
         )

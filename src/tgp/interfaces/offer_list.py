@@ -6,6 +6,7 @@ from typing import Any
 from tgp.core.model.offer import BootMode
 from tgp.core.model.prices import MICRO
 from tgp.interfaces.documents import API_VERSION
+from tgp.interfaces.documents.market import OfferList, OfferListItem
 from tgp.interfaces.terminal.snapshot import plain
 from tgp.services.market_documents import NO_DRIVER, STOCK, NoKey, OfferAnswer, OfferItem, OfferNotes, ProviderTrouble
 
@@ -17,10 +18,10 @@ class NotAnOfferList(Exception):
     """The text says what is missing."""
 
 
-def offer_list(rows: Sequence[OfferItem], notes: OfferNotes) -> dict[str, Any]:
+def offer_list(rows: Sequence[OfferItem], notes: OfferNotes) -> OfferList:
     return {
         "apiVersion": API_VERSION,
-        "kind": KIND,
+        "kind": "OfferList",
         "items": [_item(row) for row in rows],
         "passedOver": _counts(notes.rejected),
         "dropped": _counts(notes.dropped),
@@ -63,7 +64,7 @@ def _counts(counts: Mapping[str, int]) -> dict[str, int]:
     return {str(why): count for why, count in counted(counts)}
 
 
-def _item(row: OfferItem) -> dict[str, Any]:
+def _item(row: OfferItem) -> OfferListItem:
     return {
         "name": row.name,
         "provider": row.provider,

@@ -45,6 +45,7 @@ class ClusterReads:
     def __init__(self, connection: Connection) -> None:
         self._server_time = ServerTime(connection.http, connection.clock)
         self.cluster = KubeCluster(self._server_time, connection.entropy)
+        self.http = connection.http
         self.operator_namespace = connection.namespace
         self.namespace = connection.home  # the kubeconfig's own
 

@@ -12,7 +12,8 @@ from tgp.core.disruption.budgets import allowance
 from tgp.core.disruption.candidates import HELD_FOR, standing_of
 from tgp.core.disruption.causes import UNDERUTILIZED, WHEN_UNDERUTILIZED, Machine, Standing
 from tgp.core.disruption.exchange import Consolidation, ExchangeInput, exchanges
-from tgp.core.disruption.moves import CONDITION, UNPROVEN, disturbed
+from tgp.core.disruption.machine_state import CONDITION, disturbed
+from tgp.core.disruption.moves import UNPROVEN
 from tgp.core.model.attempts import attempts_of, open_attempt, provider_of
 from tgp.core.model.conditions import condition_in
 from tgp.core.model.kube_object import KubeObject

@@ -20,6 +20,7 @@ from tgp.ports.http import Call, Http, HttpError, Pairs, Reply, UnreadableReply
 VIEWER = "tgp-viewer"
 ADDRESS = "https:tgp-operator:https"  # scheme, Service and port, as the proxy wants them
 ASK_WITHIN = timedelta(seconds=5)  # for each call: the user waits
+REPLICAS_TRIED = 8  # of two replicas each try finds the leader by half: all miss it once in 500 commands
 SHOWN = 200  # characters of a refusal
 
 
@@ -45,7 +46,12 @@ class OperatorApi:
     async def _ask(self, path: str, query: Pairs, token: Secret) -> Reply:
         target = f"{SERVICE.path(self._namespace)}/{ADDRESS}/proxy{path}"
         headers = ((TOKEN_HEADER, token.reveal()), ("Accept", "application/json"))
-        reply = await self._http.send(Call("GET", target, query=query, headers=headers, timeout=ASK_WITHIN))
+        call = Call("GET", target, query=query, headers=headers, timeout=ASK_WITHIN)
+        reply = await self._http.send(call)
+        for _ in range(REPLICAS_TRIED):  # the proxy takes any replica, and some pages only the leader has
+            if reply.status != 503 or not reply.text("message"):
+                break
+            reply = await self._http.send(call)
         if reply.ok:
             return reply
         if said := reply.text("message"):

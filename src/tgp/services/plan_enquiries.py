@@ -13,7 +13,7 @@ from tgp.controllers.requests.indexes import BY_NODE, PODS_BY_NODE
 from tgp.core.budgets.admission import GATES, meets, spans, waits_for
 from tgp.core.disruption.candidates import standing_of, why_left
 from tgp.core.disruption.causes import WHEN_UNDERUTILIZED, DisruptionCause, Machine, NoCause, cause_of
-from tgp.core.disruption.moves import CONDITION
+from tgp.core.disruption.machine_state import CONDITION
 from tgp.core.model.conditions import condition_in
 from tgp.core.model.event import Event
 from tgp.core.model.gpus import resource_name

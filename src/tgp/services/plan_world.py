@@ -147,31 +147,31 @@ async def seen_by_user(reads: ClusterReads) -> Sight:
         unseen.append(
             f"you may not list GPUNodePools of all namespaces: only those in {reads.namespace} are planned with"
         )
-    await _fill(stores.pools, pools)
-    await _fill(stores.classes, await reads.classes())
+    await fill(stores.pools, pools)
+    await fill(stores.classes, await reads.classes())
     requests = await reads.requests()
     if requests is None:
         unseen.append(
             "you may not list GPURequests: machines on their way and what limits leave are unknown, taken as none"
         )
-    await _fill(stores.requests, requests or [])
+    await fill(stores.requests, requests or [])
     await _fill_pods(stores, reads, unseen)
     plugins = await reads.daemon_sets()
     if plugins is None:
         unseen.append("you may not list DaemonSets: a GPU device plugin is taken to run, and to use nothing")
-    await _fill(stores.daemon_sets, plugins or ())
+    await fill(stores.daemon_sets, plugins or ())
     await _fill_namespaces(stores, reads, unseen)
     try:
-        await _fill(stores.claims, await reads.listed(ListTarget(claims())))
-        await _fill(stores.volumes, await reads.listed(ListTarget(volumes())))
-        await _fill(stores.storage_classes, await reads.listed(ListTarget(storage_classes())))
+        await fill(stores.claims, await reads.listed(ListTarget(claims())))
+        await fill(stores.volumes, await reads.listed(ListTarget(volumes())))
+        await fill(stores.storage_classes, await reads.listed(ListTarget(storage_classes())))
     except Forbidden:
         unseen.append(
             "you may not list PersistentVolumeClaims, PersistentVolumes and StorageClasses: volumes are ignored"
         )
         await _forget_volumes(stores)
     try:
-        await _fill(stores.disruption_budgets, await reads.listed(ListTarget(disruption_budgets())))
+        await fill(stores.disruption_budgets, await reads.listed(ListTarget(disruption_budgets())))
     except Forbidden:
         unseen.append("you may not list PodDisruptionBudgets: they are not looked at")
     shapes = await reads.shapes()
@@ -200,29 +200,29 @@ async def seen_by_user(reads: ClusterReads) -> Sight:
 
 async def _fill_pods(stores: Stores, reads: ClusterReads, unseen: list[str]) -> None:
     try:
-        await _fill(stores.pods, await reads.listed(ListTarget(pods())))
+        await fill(stores.pods, await reads.listed(ListTarget(pods())))
     except Forbidden:
-        await _fill(stores.pods, await reads.listed(ListTarget(pods(), reads.namespace)))
+        await fill(stores.pods, await reads.listed(ListTarget(pods(), reads.namespace)))
         unseen.append(
             f"you may not list pods of all namespaces: only those in {reads.namespace} are seen, "
             "and room on Nodes is not counted"
         )
         return
     try:
-        await _fill(stores.nodes, await reads.listed(ListTarget(nodes())))
+        await fill(stores.nodes, await reads.listed(ListTarget(nodes())))
     except Forbidden:
         unseen.append("you may not list Nodes: room on them is not counted")
 
 
 async def _fill_namespaces(stores: Stores, reads: ClusterReads, unseen: list[str]) -> None:
     try:
-        await _fill(stores.namespaces, await reads.listed(ListTarget(namespaces())))
+        await fill(stores.namespaces, await reads.listed(ListTarget(namespaces())))
     except Forbidden:
         unseen.append("you may not list Namespaces: their labels are unknown, and every class is taken to allow them")
         of_pods = {pod.key.namespace for pod in stores.pods.values()}
         names = sorted(of_pods | {pool.key.namespace for pool in stores.pools.values()} | {reads.namespace})
-        await _fill(stores.namespaces, [Namespace(key=ObjectKey("", name)) for name in names])
-        await _fill(stores.classes, [_open_to_all(record) for record in stores.classes.values()])
+        await fill(stores.namespaces, [Namespace(key=ObjectKey("", name)) for name in names])
+        await fill(stores.classes, [_open_to_all(record) for record in stores.classes.values()])
 
 
 def _open_to_all(record: KubeObject[GPUNodeClass]) -> KubeObject[GPUNodeClass]:
@@ -234,10 +234,10 @@ def _open_to_all(record: KubeObject[GPUNodeClass]) -> KubeObject[GPUNodeClass]:
 
 async def _forget_volumes(stores: Stores) -> None:
     records = stores.pods.values()
-    await _fill(stores.pods, [msgspec.structs.replace(pod, volume_claims=()) for pod in records])
+    await fill(stores.pods, [msgspec.structs.replace(pod, volume_claims=()) for pod in records])
 
 
-async def _fill(store: Store[R], records: Iterable[R]) -> None:
+async def fill(store: Store[R], records: Iterable[R]) -> None:
     await store.replace({record.key: record for record in records}, 0, rewound=True)
 
 
@@ -261,9 +261,9 @@ async def world_of(sight: Sight, market: MarketService, question: PlanQuestion) 
             shapes |= {offer.key: Shape(promised(offer, {})) for offer in known.book.offers if not offer.vcpus}
         book = _with_owned(_together(book, known.book, now), record.value, now)
         usable.append(msgspec.structs.replace(record, value=without_regions(record.value, known.stored)))
-    await _fill(stores.classes, usable)
+    await fill(stores.classes, usable)
     waiting = sum(asks_for_gpus(pod) for pod in stores.pods.values())
-    await _fill(stores.pods, _asked(stores.pods.values(), question, now))
+    await fill(stores.pods, _asked(stores.pods.values(), question, now))
     stores.market.book = book
     observation = _observer(sight).observe(now)
     shapes |= observation.world.shapes

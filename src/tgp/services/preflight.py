@@ -40,7 +40,7 @@ from tgp.controllers.market.credentials import credentials_for, present_keys
 from tgp.core.classes.default_class import IMPLICIT, implicit_class
 from tgp.core.classes.nodeclass import ClassReferences, Gap, gaps_of, missing_keys
 from tgp.core.classes.power_hosts import HostRules
-from tgp.core.classes.rights import missing_rights
+from tgp.core.classes.rights import APPLY_RIGHTS, missing_rights
 from tgp.core.joining.mesh.selection import backend_of
 from tgp.core.market.sources import lacking, sources_of
 from tgp.core.model.class_secrets import OPERATOR_SECRET, names, wanted_by
@@ -66,9 +66,8 @@ USUAL_LABELS = {
     "tgp.io/provisioned": "true",
 }
 DEVICE_PLUGIN = "GPU device plugin"
-RIGHTS = "deploy/rbac/operator.yaml"
 ROLES = {"ClusterRole": CLUSTER_ROLE, "Role": ROLE}
-SHIPPED_NAMESPACE = "tgp-system"  # the operator's namespace in that file
+SHIPPED_NAMESPACE = "tgp-system"  # the operator's namespace in the shipped roles
 OPERATOR_LEASE = "tgp-operator"
 SILENT_AFTER = timedelta(minutes=1)  # a Lease that was not renewed for this long has no leader
 TAILSCALE = "tailscale"
@@ -178,7 +177,7 @@ class ClusterPreflight:
         except Forbidden:
             return ClusterFinding("rights", None, "you may not read roles, so the operator's roles were not checked")
         if missing:
-            return ClusterFinding("rights", False, "; ".join(missing), f"kubectl apply -f {RIGHTS}")
+            return ClusterFinding("rights", False, "; ".join(missing), APPLY_RIGHTS)
         return ClusterFinding("rights", True, "the operator has all permissions that this version needs")
 
     async def _missing_from(self, ours: Mapping[str, Any]) -> list[str]:

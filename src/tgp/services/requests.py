@@ -114,7 +114,7 @@ class RequestService:
             node_class,
             str(hold) if hold is not None else "",
             hold is not None,
-            None if records is None else tuple(_holders(records, name)) if name else (),
+            None if records is None else tuple(holders_of(records, name)) if name else (),
             await self._gaps(node_class) if node_class is not None and waiting else (),
             await self.plan(request) if waiting else None,
         )
@@ -125,11 +125,11 @@ class RequestService:
             names(wanted_by(node_class, backend_of(node_class, ""))), self._secret_reader
         )
         if forbidden:
-            return _gaps_in_status(node_class)
+            return gaps_in_status(node_class)
         references = ClassReferences(node_class, secrets, self._reads.operator_namespace, "", frozenset())
         found = dict.fromkeys((*gaps_of(references), *missing_keys(references)))
         if not found:
-            found = dict.fromkeys(gap for gap in _gaps_in_status(node_class) if gap.reason not in ABOUT_SECRETS)
+            found = dict.fromkeys(gap for gap in gaps_in_status(node_class) if gap.reason not in ABOUT_SECRETS)
         return tuple(found)
 
     # -- tgp status ----------------------------------------------------------------------------------------------------
@@ -283,7 +283,7 @@ def _held(records: Iterable[KubeObject[GPURequest]], node_class: str) -> Iterabl
             yield reservation_of(plain_uid(record.uid_text), attempt)
 
 
-def _holders(records: Iterable[KubeObject[GPURequest]], node_class: str) -> Iterable[Holder]:
+def holders_of(records: Iterable[KubeObject[GPURequest]], node_class: str) -> Iterable[Holder]:
     for record in records:
         attempt = None if copied(record) else open_attempt(attempts_of(record))
         if attempt is not None and class_of(record) == node_class:
@@ -291,7 +291,7 @@ def _holders(records: Iterable[KubeObject[GPURequest]], node_class: str) -> Iter
             yield Holder(record.key, phase or "?", reservation_of("", attempt).microusd)
 
 
-def _gaps_in_status(node_class: GPUNodeClass) -> tuple[Gap, ...]:
+def gaps_in_status(node_class: GPUNodeClass) -> tuple[Gap, ...]:
     """As the operator last wrote them."""
     conditions = (each for each in node_class.status.conditions if each.type in ("Ready", "CanBuy", "OffersFresh"))
     return tuple(Gap(each.reason, each.message) for each in conditions if each.status == "False")

@@ -13,7 +13,7 @@ from tgp.adapters.kube.errors import error_for
 from tgp.adapters.kube.reviews import review
 from tgp.api.crds import crds as definitions
 from tgp.api.resource import CUSTOM_RESOURCE_DEFINITION, GPU_REQUEST, NAMESPACE, Resource
-from tgp.core.classes.rights import KubeRight, grants_all, single_rights
+from tgp.core.classes.rights import APPLY_RIGHTS, KubeRight, grants_all, single_rights
 from tgp.core.model.object_key import ObjectKey
 from tgp.ports.cluster import AlreadyExists, Cluster, ClusterError, Forbidden, NotFound
 from tgp.ports.http import Call, Http, HttpError, UnreadableReply
@@ -26,8 +26,7 @@ ACCESS_REVIEW = Resource(
     "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False
 )
 USER_REVIEW = Resource("authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False)
-RIGHTS_FILE = "deploy/rbac/operator.yaml"
-SHIPPED_NAMESPACE, ACCOUNT = "tgp-system", "tgp-operator"  # in that file
+SHIPPED_NAMESPACE, ACCOUNT = "tgp-system", "tgp-operator"  # in the shipped roles
 NOWHERE = "tgp-no-such-namespace"  # what is granted there is granted everywhere
 READING = frozenset({"list", "watch"})
 OPTIONAL_GROUPS = frozenset({"budget.zxuhan.dev"})  # kinds that need not be installed
@@ -75,7 +74,7 @@ class StartupReport:
 
 def grant_commands(user: str, rights: Sequence[MissingRight]) -> list[str]:
     """The shipped roles; and for another user than the shipped account, bindings of their own."""
-    commands = [f"kubectl apply -f {RIGHTS_FILE}"]
+    commands = [APPLY_RIGHTS]
     if not user or user.endswith(f":{ACCOUNT}"):
         return commands
     who = f"--user={user}"

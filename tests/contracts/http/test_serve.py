@@ -248,3 +248,25 @@ async def test_a_client_that_hangs_up_before_a_stream_begins_is_no_error(caplog)
     await server.stop()
 
     assert caplog.records == []
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"GET / HTTP/1.1\r\nhost: a\r\nbad header\r\n\r\n",
+        b"GET / HTTP/9.x\r\n\r\n",
+        b"\x16\x03\x01\x00\xa5\r\n\r\n",
+    ],
+    ids=["header", "version", "tls"],
+)
+async def test_a_request_that_is_not_http_is_refused_and_not_logged(said, caplog):
+    """A port that is open to a network would else fill the log."""
+    server = await listen(says_ok)
+    for _ in range(3):
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(said)
+        assert (await reader.read(64)).startswith(b"HTTP/1.0 400")
+        writer.close()
+    await server.stop()
+
+    assert [record.getMessage() for record in caplog.records] == []

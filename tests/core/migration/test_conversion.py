@@ -160,15 +160,33 @@ def test_early_names_get_today_s():
     assert "spec.maxSpotPrice" in said(result)
 
 
-def test_a_key_in_a_tunnel_is_kept_and_never_quoted():
+def test_a_key_in_a_tunnel_goes_into_a_secret_and_is_never_quoted():
     result = of_text(
         "apiVersion: tgp.io/v1\nkind: GPUNodeClass\nmetadata: {name: a}\nspec:\n  providers: [{name: vultr}]\n"
         f"  talosConfig: {{wireGuardConfig: {{privateKey: {KEY}, publicKey: {KEY}, serverEndpoint: 'h:1'}}}}\n"
     )
 
-    assert manifests(result)[0]["spec"]["talosConfig"]["wireGuardConfig"]["privateKey"] == KEY
+    secret, node_class = manifests(result)
+    tunnel = node_class["spec"]["talosConfig"]["wireGuardConfig"]
+    assert "privateKey" not in tunnel
+    assert tunnel["privateKeySecretRef"] == {"name": "a-wireguard", "key": "privateKey"}
+    assert (secret["kind"], secret["metadata"]) == ("Secret", {"namespace": "tgp-system", "name": "a-wireguard"})
+    assert secret["stringData"] == {"privateKey": KEY}
     assert result.complete
     assert not [note for note in result.all_notes if KEY in note.message]
+
+
+def test_the_key_of_a_request_goes_into_a_secret_too_before_its_class():
+    result = of_text(
+        "apiVersion: tgp.io/v1\nkind: GPURequest\nmetadata: {name: a, namespace: b}\nspec:\n  gpuType: A100\n"
+        "  provider: vultr\n"
+        f"  talosConfig: {{wireGuardConfig: {{privateKey: {KEY}, publicKey: {KEY}, serverEndpoint: 'h:1'}}}}\n"
+    )
+
+    kinds = [each["kind"] for each in manifests(result)]
+    assert kinds == ["Secret", "GPUNodeClass", "GPURequest"]
+    assert KEY not in str(manifests(result)[2])
+    assert str(manifests(result)[1]).count(KEY) == 1, "the public key, which is the same here"
 
 
 def test_an_unknown_field_is_left_out_and_named_with_the_nearest():

@@ -8,19 +8,22 @@ import pytest
 from tests.core.terminal.snapshots import NOW
 from tgp.adapters.telemetry.journal import LiveJournal
 from tgp.adapters.telemetry.metrics import Metrics
-from tgp.api.resource import GPU_NODE_POOL, GPU_REQUEST
+from tgp.api.resource import GPU_NODE_POOL, GPU_REQUEST, GPU_WORKLOAD_BUDGET
 from tgp.app.view.gatherer import newest, node_note
 from tgp.app.view.http_guards import CountingHttp, ReadOnlyHttp
 from tgp.app.view.log_capture import LogCapture
 from tgp.app.view.pod_counts import WAITING_FOR_GPU, PodCounts
 from tgp.core.model.event import Event
 from tgp.core.model.facts import (
+    AlertRaised,
+    AnnotationIgnored,
     ConditionChanged,
     DisruptionCounted,
     FactSubject,
     JoinApproved,
     LeadershipWon,
     MachineReady,
+    PodGateLifted,
 )
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
@@ -199,11 +202,18 @@ async def test_nothing_that_changes_anything_passes_the_last_door(method):
 
 
 NOTEBOOK = FactSubject(GPU_REQUEST, ObjectKey("ml", "notebook"), "uid")
+STUDENTS = FactSubject(GPU_WORKLOAD_BUDGET, ObjectKey("research", "students"), "uid")
 
 
 @pytest.mark.parametrize(
     "fact",
-    [MachineReady(NOTEBOOK, "vast", "node-1", timedelta(minutes=3)), JoinApproved(NOTEBOOK, "node-1", "node-csr-1")],
+    [
+        MachineReady(NOTEBOOK, "vast", "node-1", timedelta(minutes=3)),
+        JoinApproved(NOTEBOOK, "node-1", "node-csr-1"),
+        AlertRaised(STUDENTS, "80", "Use has reached 80 % of the quota"),
+        PodGateLifted(STUDENTS, "research/students"),
+        AnnotationIgnored(NOTEBOOK, "tgp.io/max-price is no price"),
+    ],
     ids=lambda fact: type(fact).__name__,
 )
 def test_what_the_cluster_is_told_by_an_event_is_not_told_twice(fact):

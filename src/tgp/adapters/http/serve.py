@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import logging
 import ssl
 from collections.abc import Awaitable
 from contextlib import AsyncExitStack
@@ -10,6 +11,7 @@ from datetime import timedelta
 from urllib.parse import parse_qsl
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from tgp.ports.http import Call, Handler, HangUp, Reply, Streaming
 
@@ -31,6 +33,17 @@ class ServerLimits:
 
 NO_LIMITS = ServerLimits()
 IDLE_FOR_EVER, LINGERING = 3630.0, 10.0  # seconds, as aiohttp has them
+
+
+class _OurFaults(logging.Filter):
+    """Strangers must not be able to fill the log: a request that is not HTTP gets its 400, and no line."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+
+
+_LOG = logging.getLogger("tgp.http.server")
+_LOG.addFilter(_OurFaults())
 
 
 class NoFreePort(Exception):
@@ -65,6 +78,7 @@ async def listen(
         _Bridge(handler, limits).answer,
         handler_cancellation=True,
         access_log=None,
+        logger=_LOG,
         keepalive_timeout=limits.request_within or IDLE_FOR_EVER,  # of a connection without a complete request
         lingering_time=limits.request_within or LINGERING,
     )

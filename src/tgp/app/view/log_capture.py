@@ -8,14 +8,24 @@ from typing import get_args
 
 from tgp.adapters.telemetry.logs import PLAIN, ROOT
 from tgp.core.model.facts import (
+    AnnotationIgnored,
+    BudgetFact,
     ConditionChanged,
     DisruptionCounted,
+    DisruptionNoted,
     JoinApproved,
     JoinApprovedByOthers,
     JoinDenied,
     MachineFact,
+    MoveEnded,
+    NominationUnsupported,
+    NoPodWaits,
+    ObjectUnreadable,
     PlanMade,
     PodNominated,
+    ReplacementBilled,
+    RequestWithdrawn,
+    SavingsPromised,
     ScaleUpNotTriggered,
     ScaleUpTriggered,
 )
@@ -25,10 +35,14 @@ from tgp.ports.clock import Clock
 KEPT = 200  # lines; more than any screen shows
 # Not worth a line: a write that conflicted with another client and is repeated; plans, of which the last is shown;
 # counts for metrics.
-ROUTINE = frozenset({"reconcile deferred", PlanMade.__name__, DisruptionCounted.__name__})
+COUNTS = (DisruptionCounted, MoveEnded, NoPodWaits, PlanMade, ReplacementBilled, SavingsPromised)
+ROUTINE = frozenset({"reconcile deferred", *(fact.__name__ for fact in COUNTS)})
 JOINS = (JoinApproved, JoinDenied, JoinApprovedByOthers)
-PURCHASES = (ScaleUpTriggered, ScaleUpNotTriggered, PodNominated)
-SHOWN_AS_EVENTS = frozenset(fact.__name__ for fact in (*get_args(MachineFact), *JOINS, *PURCHASES))
+PURCHASES = (ScaleUpTriggered, ScaleUpNotTriggered, PodNominated, NominationUnsupported, RequestWithdrawn)
+OTHERS = (AnnotationIgnored, DisruptionNoted, ObjectUnreadable)
+SHOWN_AS_EVENTS = frozenset(
+    fact.__name__ for fact in (*get_args(MachineFact), *get_args(BudgetFact), *JOINS, *PURCHASES, *OTHERS)
+)
 RESOURCES = {
     "gpunodeclass": "GPUNodeClass",
     "gpunodepool": "GPUNodePool",

@@ -16,6 +16,7 @@ from tgp.core.model.costs import read_amount
 from tgp.core.model.money import rounded
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.pools.status import would_have_paid
+from tgp.core.requests.purchase_stops import NEEDS_USER
 from tgp.interfaces.terminal.budget_bar import bar, share_of
 from tgp.interfaces.terminal.snapshot import ObjectRow
 
@@ -25,18 +26,6 @@ OBSERVING = "Observing"  # of a pool that buys nothing: a condition, and its sta
 OVER = frozenset({"Finished", "Failed"})
 WAITING = frozenset({"Pending"})  # for an offer: neither good nor bad, and without cost
 STUCK_AFTER = timedelta(minutes=10)  # a request that has waited this long needs attention
-# A market change does not resolve these: the user has to change something.
-NEEDS_USER = frozenset(
-    {
-        "DevicePluginMissing",
-        "InvalidSpec",
-        "NamespaceNotAllowed",
-        "NodeClassNotFound",
-        "NotInClass",
-        "SeveralDefaultClasses",
-        "SpotNotAllowed",
-    }
-)
 
 
 class _Condition(msgspec.Struct, frozen=True, gc=False, rename="camel"):

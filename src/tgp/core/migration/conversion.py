@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tgp.api.common import DEFAULT_KEYS
-from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, LEGACY_BUDGET
+from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, LEGACY_BUDGET, SECRET
 from tgp.core.joining.talos.stream import Document, Path, UnreadableStream, plain_data, read_stream
 from tgp.core.migration.budget_import import convert_budget
 from tgp.core.migration.chart_values import ROOTS, class_of_config, convert_values
@@ -83,7 +83,8 @@ def convert_files(texts: Sequence[tuple[str, str]], settings: ImportSettings) ->
     for name, text in texts:
         _FileConversion(name, settings, result).read(text)
     for draft in result.drafts:
-        leave_out_invalid(draft)
+        if draft.manifest.get("kind") != SECRET.kind:
+            leave_out_invalid(draft)
     _name_apart(result.drafts)
     return result
 
@@ -160,15 +161,26 @@ class _FileConversion:
             draft.note("apiVersion", FieldOutcome.RENAMED, f"is now {GPU_NODE_CLASS.api_version}.")
             draft.put("apiVersion", GPU_NODE_CLASS.api_version)
         self._tidy(draft, namespaced=kind != GPU_NODE_CLASS.kind)
+        made: ManifestDraft | None = None
         if kind == GPU_NODE_CLASS.kind:
             convert_class(draft, self._settings)
         elif kind == GPU_NODE_POOL.kind:
             convert_pool(draft)
         else:
             made = convert_request(draft, self._settings)
-            if made is not None:
-                self._result.drafts.append(made)
-        self._result.drafts.append(draft)
+        self._result.drafts += [*self._secrets(draft), *((made,) if made is not None else ()), draft]
+
+    def _secrets(self, draft: ManifestDraft) -> Iterator[ManifestDraft]:
+        """With the keys that an object had inline, if any."""
+        if not draft.secret:
+            return
+        manifest = {
+            "apiVersion": SECRET.api_version,
+            "kind": SECRET.kind,
+            "metadata": {"namespace": self._settings.operator_namespace, "name": draft.secret_name},
+            "stringData": draft.secret,
+        }
+        yield ManifestDraft(draft.source, manifest, came_from=draft.subject)
 
     def _tidy(self, draft: ManifestDraft, *, namespaced: bool) -> None:
         """Without what the API server sets, and with a namespace."""
@@ -244,7 +256,7 @@ class _FileConversion:
         self._result.notes += notes
         if draft is not None:
             convert_class(draft, self._settings)
-            self._result.drafts.append(draft)
+            self._result.drafts += [*self._secrets(draft), draft]
 
     def _machines(self, groups: list[Any], source: SourceDocument) -> None:
         if groups:

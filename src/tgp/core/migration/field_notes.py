@@ -18,6 +18,10 @@ class FieldOutcome(StrEnum):
     NOT_CONVERTED = "not converted"  # left out, and the user must decide
 
 
+NAME_SUFFIX = "-wireguard"
+LONGEST_STEM = 253 - len(NAME_SUFFIX)
+
+
 @dataclass(frozen=True, slots=True)
 class FieldNote:
     """One field, where it was, and what became of it. The message never quotes a value that may be secret."""
@@ -51,6 +55,11 @@ class ManifestDraft:
     notes: list[FieldNote] = field(default_factory=list)
     written: bool = True  # False: it cannot be one of tgp's objects, and the notes say why
     came_from: str = ""  # what it was called in its file; empty: it has the same name
+    secret: dict[str, str] = field(default_factory=dict)  # keys that were inline, for a Secret of their own
+
+    @property
+    def secret_name(self) -> str:
+        return f"{self.find('metadata.name')}"[:LONGEST_STEM].rstrip("-.") + NAME_SUFFIX
 
     @property
     def subject(self) -> str:

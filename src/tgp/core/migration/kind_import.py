@@ -6,8 +6,9 @@ from typing import Any
 
 from tgp.api.common import DEFAULT_KEYS, canonical_provider
 from tgp.api.nodepool import CONSOLIDATION_ALIASES
+from tgp.api.pattern import matches
 from tgp.api.resource import GPU_NODE_CLASS
-from tgp.api.talos import EARLY_DROPPED
+from tgp.api.talos import EARLY_DROPPED, KEY_PATTERN
 from tgp.core.joining.talos.releases import USUAL
 from tgp.core.joining.talos.render import inspect
 from tgp.core.migration.field_notes import FieldOutcome, ManifestDraft
@@ -20,6 +21,7 @@ UNNEEDED, NOT_CONVERTED = FieldOutcome.UNNEEDED, FieldOutcome.NOT_CONVERTED
 WIREGUARD, TAILSCALE = "wireGuardConfig", "tailscaleConfig"
 OF_A_REQUEST = ("hostname", "tags")  # of tailscaleConfig; the rest is the class's
 REQUEST_NAMES = {"maxPrice": "maxHourlyPrice", "spotInstance": "spot", "ttl": "maxLifetime"}
+PRIVATE_KEY = "privateKey"
 MESH_GUIDE = "docs/migrating-from-wireguard.md"
 
 
@@ -240,15 +242,25 @@ def _wireguard(draft: ManifestDraft, path: str, settings: ImportSettings) -> Non
         f"still works, and is dropped in {EARLY_DROPPED}. The server must take its peers from the operator's Secret "
         f"({MESH_GUIDE}); --mesh tailscale replaces it.",
     )
-    if draft.find(f"{path}.privateKey") is not None:
-        draft.note(
-            f"{path}.privateKey",
-            CHANGED,
-            "every user who may read the class can read the key. Put it into a Secret, and name it in "
-            "privateKeySecretRef.",
-        )
+    _private_key(draft, path, settings)
     if draft.find(f"{path}.addressPool") is None:
         draft.note(path, CHANGED, "serves one machine at a time. For more set addressPool to a network.")
+
+
+def _private_key(draft: ManifestDraft, path: str, settings: ImportSettings) -> None:
+    """Into a Secret: every user who may read a class could read a key in it."""
+    key = draft.find(f"{path}.privateKey")
+    if not isinstance(key, str) or not matches(key, KEY_PATTERN) or draft.find(f"{path}.privateKeySecretRef"):
+        return  # what is wrong with it is said with everything else that is not accepted
+    name = PRIVATE_KEY if not draft.secret else f"{PRIVATE_KEY}-{len(draft.secret) + 1}"
+    draft.secret[name] = draft.take(f"{path}.privateKey")
+    draft.put(f"{path}.privateKeySecretRef", {"name": draft.secret_name, "key": name})
+    draft.note(
+        f"{path}.privateKey",
+        CHANGED,
+        f"is in Secret {settings.operator_namespace}/{draft.secret_name}, written before the object: in a class "
+        "every user who may read it could read the key.",
+    )
 
 
 def _tailscale(draft: ManifestDraft, path: str, settings: ImportSettings) -> None:

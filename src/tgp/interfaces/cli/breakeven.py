@@ -1,6 +1,6 @@
 """`tgp breakeven`: rent or buy. The arithmetic is in core; prices are given, or asked from the market now."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
@@ -17,7 +17,9 @@ from tgp.core.model.prices import MICRO, NotAPrice, hourly_microusd
 from tgp.interfaces.cli.context import CliServices
 from tgp.interfaces.cli.interrupt import run
 from tgp.interfaces.cli.next_step import next_lines
-from tgp.interfaces.cli.output import TableColumn, document, show, table, terminal_width, usd, wrapped, write
+from tgp.interfaces.cli.output import TableColumn, show, table, terminal_width, usd, wrapped, write
+from tgp.interfaces.documents import API_VERSION
+from tgp.interfaces.documents.market import BreakEvenDocument, PriceRange, TimeRange
 from tgp.services.market_documents import Prices
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -181,12 +183,13 @@ def render(question: BreakevenQuestion, width: int) -> RenderableType:
     return Group(*lines)
 
 
-def as_document(question: BreakevenQuestion) -> dict[str, Any]:
+def as_document(question: BreakevenQuestion) -> BreakEvenDocument:
     """For programs: hours and days to a tenth; null where owning never pays."""
     owning, renting = question.owning, question.prices.renting
     found = break_even(owning, renting)
-    return document(
-        "BreakEven",
+    return BreakEvenDocument(
+        apiVersion=API_VERSION,
+        kind="BreakEven",
         gpu=question.gpu,
         hardwareUsd=usd(owning.hardware_microusd),
         rentUsdPerHour=_ends(usd(renting.low_microusd), usd(renting.high_microusd)),
@@ -264,12 +267,12 @@ def _number(value: Fraction) -> str:
     return f"{int(value):,}" if value.denominator == 1 else f"{float(value):.3g}"
 
 
-def _range(found: BreakEven) -> Mapping[str, float | None]:
+def _range(found: BreakEven) -> TimeRange:
     soonest, latest = (None if end is None else round(float(end), 1) for end in (found.soonest, found.latest))
     return {"soonest": soonest, "latest": latest}
 
 
-def _ends(low: float | None, high: float | None) -> Mapping[str, float | None]:
+def _ends(low: float | None, high: float | None) -> PriceRange:
     return {"low": low, "high": high}
 
 

@@ -2,6 +2,7 @@
 
 import re
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import click
 
@@ -15,7 +16,7 @@ from tgp.interfaces.cli.confirm import agreed
 from tgp.interfaces.cli.context import CliServices
 from tgp.interfaces.cli.interrupt import BegunSteps, run
 from tgp.interfaces.cli.next_step import as_called
-from tgp.interfaces.cli.output import ROW_FORMATS, UNBOUNDED, show, terminal_width, waiting, write, write_rows
+from tgp.interfaces.cli.output import ROW_FORMATS, print_rows, show, terminal_width, waiting, write
 from tgp.interfaces.cli.request_name import read_subject
 from tgp.ports.cluster import ClusterError
 from tgp.services.budget_documents import BudgetBoard, BudgetLine, BudgetReport, Simulation
@@ -100,12 +101,8 @@ def budgets(ctx: click.Context, *, namespace: str, how: str, kubeconfig: str, co
             board = run(_board(services, (kubeconfig, context), namespace))
     except ClusterError as error:
         raise click.ClickException(str(error)) from error
-    if how in {"table", "wide"}:
-        width = UNBOUNDED if how == "wide" else terminal_width()
-        show(budgets_view.render(board, width), width)
-    else:
-        made = budgets_view.as_document(board)
-        write_rows(made, made["items"], [f"budget/{line.key}" for line in board.lines], how)
+    names = [f"budget/{line.key}" for line in board.lines]
+    print_rows(partial(budgets_view.render, board), budgets_view.as_document(board), "items", names, how)
 
 
 async def _board(services: CliServices, where: tuple[str, str], namespace: str) -> BudgetBoard:

@@ -4,21 +4,30 @@ import csv
 import io
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 from rich.console import Group
 from rich.text import Text
 
 from tgp.api.values import rfc3339
-from tgp.core.budgets.assess import gpus_text, hours_text, usd_text
+from tgp.core.budgets.assess import MILLI_SECONDS, gpus_text, hours_text, usd_text
 from tgp.core.budgets.days import BudgetDay
 from tgp.core.budgets.quota import window_words
 from tgp.core.budgets.reset import ResetAsked
 from tgp.core.budgets.spans import seconds
 from tgp.interfaces.cli.next_step import next_lines
-from tgp.interfaces.cli.output import Cell, TableColumn, document, table, wrapped
+from tgp.interfaces.cli.output import Cell, TableColumn, table, wrapped
 from tgp.interfaces.cli.plan_view import labelled, labelled_line
 from tgp.interfaces.cli.watch_view import moment
+from tgp.interfaces.documents import API_VERSION
+from tgp.interfaces.documents.budgets import (
+    BudgetDocument,
+    BudgetEnquiryDocument,
+    BudgetItem,
+    BudgetList,
+    BudgetReportDocument,
+    BudgetReset,
+    BudgetSimulation,
+)
 from tgp.interfaces.terminal.budget_bar import bar, share_of, style_of
 from tgp.interfaces.terminal.snapshot import plain
 from tgp.services.budget_documents import (
@@ -35,6 +44,7 @@ from tgp.services.budget_documents import (
 LONGEST_NAME = 60
 PODS_SHOWN = 10
 EVENTS_SHOWN = 3
+HUNDREDTH = MILLI_SECONDS // 100  # of a GPU-hour
 NONE = "No budget exists. An example is in docs/budgets.md."
 
 
@@ -95,7 +105,8 @@ def _bar(line: BudgetLine) -> Cell:
 def _amount(line: BudgetLine, field: str) -> Cell:
     if line.seen is None:
         return "", ""
-    return hours(line.seen.used if field == "used" else line.seen.left), ""
+    # What is left is rounded up, since what is used is cut off: the two add up to the quota.
+    return hours(line.seen.used if field == "used" else -(-line.seen.left // HUNDREDTH) * HUNDREDTH), ""
 
 
 def _gpus(line: BudgetLine) -> Cell:
@@ -112,20 +123,24 @@ def _back(line: BudgetLine, now: datetime) -> str:
     return _at(line.seen.next_change_at, now) if line.seen is not None and line.seen.exceeded else ""
 
 
-def as_document(board: BudgetBoard) -> dict[str, Any]:
-    return document("BudgetList", at=rfc3339(board.now), items=[_item(line) for line in board.lines])
+def as_document(board: BudgetBoard) -> BudgetList:
+    return BudgetList(
+        apiVersion=API_VERSION, kind="BudgetList", at=rfc3339(board.now), items=[_item(line) for line in board.lines]
+    )
 
 
-def line_document(line: BudgetLine) -> dict[str, Any]:
-    return document("Budget", **_item(line))
+def line_document(line: BudgetLine) -> BudgetDocument:
+    return BudgetDocument(apiVersion=API_VERSION, kind="Budget", **_item(line))
 
 
-def reset_document(line: BudgetLine, asked: ResetAsked) -> dict[str, Any]:
+def reset_document(line: BudgetLine, asked: ResetAsked) -> BudgetReset:
     """As it was before the reset."""
-    return document("BudgetReset", resetAt=rfc3339(asked.at), by=asked.who, **_item(line))
+    return BudgetReset(
+        apiVersion=API_VERSION, kind="BudgetReset", resetAt=rfc3339(asked.at), by=asked.who, **_item(line)
+    )
 
 
-def _item(line: BudgetLine) -> dict[str, Any]:
+def _item(line: BudgetLine) -> BudgetItem:
     seen, spec = line.seen, line.budget.spec
     return {
         "namespace": line.key.namespace,
@@ -244,10 +259,11 @@ def _act_words(asked: BudgetEnquiry, act: NextAct) -> Iterator[str]:
         yield f"at {when} these pods are {verb}, in this order: {', '.join(names)}{more}"
 
 
-def budget_document(asked: BudgetEnquiry) -> dict[str, Any]:
+def budget_document(asked: BudgetEnquiry) -> BudgetEnquiryDocument:
     act = asked.act
-    return document(
-        "BudgetEnquiry",
+    return BudgetEnquiryDocument(
+        apiVersion=API_VERSION,
+        kind="BudgetEnquiry",
         at=rfc3339(asked.now),
         **_item(asked.line),
         running=[
@@ -313,9 +329,10 @@ def _fit_words(each: SimulatedFit, now: datetime) -> str:
     return f"fits from {_at(found.at, now)} on: it needs {need}"
 
 
-def simulation_document(answer: Simulation) -> dict[str, Any]:
-    return document(
-        "BudgetSimulation",
+def simulation_document(answer: Simulation) -> BudgetSimulation:
+    return BudgetSimulation(
+        apiVersion=API_VERSION,
+        kind="BudgetSimulation",
         at=rfc3339(answer.now),
         namespace=answer.namespace,
         labels=answer.labels,
@@ -385,9 +402,10 @@ def report_csv(answer: BudgetReport) -> str:
     return out.getvalue()
 
 
-def report_document(answer: BudgetReport) -> dict[str, Any]:
-    return document(
-        "BudgetReport",
+def report_document(answer: BudgetReport) -> BudgetReportDocument:
+    return BudgetReportDocument(
+        apiVersion=API_VERSION,
+        kind="BudgetReport",
         month=answer.month,
         items=[
             {

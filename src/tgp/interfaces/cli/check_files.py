@@ -1,6 +1,6 @@
 """`tgp check -f FILE`: would the API server and the operator accept these manifests? No cluster is asked."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +10,14 @@ from rich.text import Text
 
 from tgp.api.field_error import FieldError
 from tgp.api.kinds import KINDS
-from tgp.core.classes.manifest_validation import problems_of
+from tgp.api.nodeclass import GPUNodeClass
+from tgp.core.classes.manifest_validation import classes_among, problems_of
 from tgp.core.joining.talos.stream import Path, UnreadableStream, plain_data, read_stream
 from tgp.interfaces.cli.class_file import read_text
 from tgp.interfaces.cli.next_step import next_lines
-from tgp.interfaces.cli.output import document, wrapped
+from tgp.interfaces.cli.output import wrapped
+from tgp.interfaces.documents import API_VERSION
+from tgp.interfaces.documents.setup import ManifestReport
 from tgp.interfaces.terminal.snapshot import plain
 
 OUR_GROUPS = frozenset(kind.resource.group for kind in KINDS)
@@ -31,7 +34,7 @@ class CheckedManifest:
 
 def check_files(names: Sequence[str]) -> list[CheckedManifest]:
     """Every object of the files. Raises UsageError for a file that cannot be read."""
-    found: list[CheckedManifest] = []
+    found: list[tuple[str, int, dict[str, Any]]] = []
     for name in names:
         try:
             documents = read_stream(read_text(name))
@@ -39,8 +42,9 @@ def check_files(names: Sequence[str]) -> list[CheckedManifest]:
             raise click.UsageError(f"{name}: {error.finding}. Correct this line, and run the command again.") from error
         for each in documents:
             for manifest, at in _objects(plain_data(each.data), ()):
-                found.append(_checked(name, each.line_of(at), manifest))
-    return found
+                found.append((name, each.line_of(at), manifest))
+    classes = classes_among(manifest for _, _, manifest in found)
+    return [_checked(name, line, manifest, classes) for name, line, manifest in found]
 
 
 def _objects(data: Any, at: Path) -> Iterator[tuple[dict[str, Any], Path]]:
@@ -54,7 +58,7 @@ def _objects(data: Any, at: Path) -> Iterator[tuple[dict[str, Any], Path]]:
         yield data, at
 
 
-def _checked(file: str, line: int, manifest: dict[str, Any]) -> CheckedManifest:
+def _checked(file: str, line: int, manifest: dict[str, Any], classes: Mapping[str, GPUNodeClass]) -> CheckedManifest:
     meta = manifest.get("metadata")
     meta = meta if isinstance(meta, dict) else {}
     name = "/".join(str(part) for part in (meta.get("namespace"), meta.get("name")) if part)
@@ -62,7 +66,7 @@ def _checked(file: str, line: int, manifest: dict[str, Any]) -> CheckedManifest:
     group = str(manifest.get("apiVersion") or "").partition("/")[0]
     if manifest.get("kind") and group not in OUR_GROUPS:
         return CheckedManifest(file, line, title, ours=False)
-    return CheckedManifest(file, line, title, problems_of(manifest))
+    return CheckedManifest(file, line, title, problems_of(manifest, classes))
 
 
 def exit_code(checked: Sequence[CheckedManifest]) -> int:
@@ -94,9 +98,10 @@ def render(checked: Sequence[CheckedManifest], files: Sequence[str], width: int)
     return Group(*lines)
 
 
-def as_document(checked: Sequence[CheckedManifest]) -> dict[str, Any]:
-    return document(
-        "ManifestReport",
+def as_document(checked: Sequence[CheckedManifest]) -> ManifestReport:
+    return ManifestReport(
+        apiVersion=API_VERSION,
+        kind="ManifestReport",
         objects=[
             {
                 "file": each.file,

@@ -4,7 +4,6 @@ It also reports whether the provider's machines can become nodes of a Talos clus
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from rich.cells import cell_len
 from rich.console import Group
@@ -13,7 +12,9 @@ from rich.text import Text
 from tgp.core.model.money import dollars
 from tgp.core.model.offer import BootMode
 from tgp.interfaces.cli.next_step import next_lines
-from tgp.interfaces.cli.output import TableColumn, document, table, usd, wrapped
+from tgp.interfaces.cli.output import TableColumn, table, usd, wrapped
+from tgp.interfaces.documents import API_VERSION
+from tgp.interfaces.documents.setup import CheckReportDocument, ProviderCheckItem
 from tgp.interfaces.terminal.snapshot import plain
 from tgp.ports.cloud import Right
 from tgp.services.market_documents import CheckRow, Elsewhere, KeyVerdict
@@ -133,9 +134,10 @@ _IN_SHORT = {
 }
 
 
-def as_document(rows: Sequence[CheckRow], findings: Sequence[ClusterFinding]) -> dict[str, Any]:
-    return document(
-        "CheckReport",
+def as_document(rows: Sequence[CheckRow], findings: Sequence[ClusterFinding]) -> CheckReportDocument:
+    return CheckReportDocument(
+        apiVersion=API_VERSION,
+        kind="CheckReport",
         providers=[_item(row) for row in rows],
         cluster=[
             {"title": one.title, "good": one.good, "message": plain(one.words), "command": plain(one.command)}
@@ -277,7 +279,7 @@ def _offers(row: CheckRow) -> str:
     return f"{row.offers:,} seen{cheapest}"
 
 
-def _item(row: CheckRow) -> dict[str, Any]:
+def _item(row: CheckRow) -> ProviderCheckItem:
     return {
         "provider": row.provider,
         "works": row.works,

@@ -1,7 +1,6 @@
 """What would be exchanged for cheaper machines, on one screen; and for programs."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from rich.console import Group
 from rich.text import Text
@@ -9,8 +8,10 @@ from rich.text import Text
 from tgp.api.values import rfc3339
 from tgp.core.model.money import about, dollars
 from tgp.core.model.record import uid_text
-from tgp.interfaces.cli.output import document, usd, wrapped
+from tgp.interfaces.cli.output import usd, wrapped
 from tgp.interfaces.cli.plan_view import labelled, labelled_line, order_item, pod_item, pod_names
+from tgp.interfaces.documents import API_VERSION
+from tgp.interfaces.documents.plans import ConsolidationPlanDocument, ExchangeItem
 from tgp.services.plan_documents import ConsolidationPlan, PlannedExchange
 
 NO_POOL = (
@@ -72,10 +73,11 @@ def _listed(nodes: Mapping[str, str]) -> Iterator[str]:
         yield f"{node}: {why}"
 
 
-def as_document(made: ConsolidationPlan) -> dict[str, Any]:
+def as_document(made: ConsolidationPlan) -> ConsolidationPlanDocument:
     """For programs; fields are added, never renamed."""
-    return document(
-        "ConsolidationPlan",
+    return ConsolidationPlanDocument(
+        apiVersion=API_VERSION,
+        kind="ConsolidationPlan",
         at=rfc3339(made.now),
         pools=[str(each) for each in made.pools],
         savesUsdPerHour=usd(made.saving_microusd),
@@ -87,7 +89,7 @@ def as_document(made: ConsolidationPlan) -> dict[str, Any]:
     )
 
 
-def _item(each: PlannedExchange) -> dict[str, Any]:
+def _item(each: PlannedExchange) -> ExchangeItem:
     exchange = each.exchange
     return {
         "pool": str(each.pool),

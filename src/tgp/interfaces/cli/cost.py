@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 import click
 
 from tgp.api.values import duration
-from tgp.core.reports.cost_report import BY, Window, costs, lines, month_window, total
+from tgp.core.reports.cost_report import BY, CostBill, Window, bill_of, costs, month_window
 from tgp.core.reports.machine_costs import hourly_total, machine_costs
 from tgp.interfaces.cli.cluster_options import cluster_options
 from tgp.interfaces.cli.context import CliServices
-from tgp.interfaces.cli.cost_view import CostBill, as_csv, as_document, render
+from tgp.interfaces.cli.cost_view import as_csv, as_document, render
 from tgp.interfaces.cli.interrupt import run
 from tgp.interfaces.cli.output import show, terminal_width, waiting, write
 
@@ -88,7 +88,7 @@ async def _bill(
     window = _window(when, inventory.now)
     found = costs(recorded, inventory.requests, inventory.now)
     runs = hourly_total(machine_costs(inventory))
-    return CostBill(by, window, lines(found, by, window), total(found, window), runs, unreadable)
+    return bill_of(found, by, window, runs, unreadable)
 
 
 def _window(when: Window | datetime | timedelta | None, now: datetime) -> Window:

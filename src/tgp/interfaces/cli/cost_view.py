@@ -2,32 +2,22 @@
 
 import csv
 import io
-from dataclasses import dataclass
-from typing import Any
 
 from rich.console import Group
 from rich.text import Text
 
 from tgp.api.values import rfc3339
 from tgp.core.model.money import decimal, dollars, to_the_cent
-from tgp.core.reports.cost_report import CostLine, Window
+from tgp.core.reports.cost_report import CostBill, CostLine, Window
 from tgp.interfaces.cli.next_step import next_lines
-from tgp.interfaces.cli.output import Cell, TableColumn, document, table, usd, wrapped
+from tgp.interfaces.cli.output import Cell, TableColumn, table, usd, wrapped
+from tgp.interfaces.documents import API_VERSION
+from tgp.interfaces.documents.machines import CostItem, CostReport
 from tgp.interfaces.terminal.snapshot import plain
 
 LONGEST_GROUP = 60
 SAVED = "SAVED is what replaced machines would have cost, minus the cost of the cheaper machines that replaced them."
 ESTIMATE = "RUNNING is the estimated cost so far of machines that still run; SPENT includes it."
-
-
-@dataclass(frozen=True, slots=True)
-class CostBill:
-    by: str
-    window: Window
-    lines: tuple[CostLine, ...]
-    total: CostLine
-    hourly_microusd: int  # of what runs now
-    unreadable: tuple[str, ...] = ()  # damaged records
 
 
 def render(bill: CostBill, width: int) -> Group:
@@ -69,10 +59,11 @@ def _odd(bill: CostBill, width: int) -> list[Text]:
     return wrapped(words, width, style="yellow")
 
 
-def as_document(bill: CostBill) -> dict[str, Any]:
+def as_document(bill: CostBill) -> CostReport:
     begin, end = bill.window.begin, bill.window.end
-    return document(
-        "CostReport",
+    return CostReport(
+        apiVersion=API_VERSION,
+        kind="CostReport",
         by=bill.by,
         since=rfc3339(begin) if begin is not None else None,
         until=rfc3339(end) if end is not None else None,
@@ -100,7 +91,7 @@ def _cell(text: str) -> str:
     return f"'{shown}" if shown[:1] in {"=", "+", "-", "@"} else shown
 
 
-def _item(line: CostLine) -> dict[str, Any]:
+def _item(line: CostLine) -> CostItem:
     return {
         "group": plain(line.group),
         "machines": line.machines,

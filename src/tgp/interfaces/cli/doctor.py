@@ -6,6 +6,7 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import click
 
@@ -21,7 +22,8 @@ from tgp.interfaces.cli.doctor_anywhere import look_everywhere
 from tgp.interfaces.cli.doctor_one import examine
 from tgp.interfaces.cli.doctor_view import DoctorReport, as_document, exit_code, render
 from tgp.interfaces.cli.interrupt import BegunSteps, run
-from tgp.interfaces.cli.output import show, terminal_width, waiting, write
+from tgp.interfaces.cli.output import ROW_FORMATS, TABLES, print_rows, waiting
+from tgp.interfaces.terminal.snapshot import plain
 from tgp.ports.cluster import ClusterError
 from tgp.services.confirmed import Confirmed
 
@@ -35,7 +37,7 @@ LOOK_EVERY = 5.0
 @click.option("--no-cluster", is_flag=True, help="Machines of any cluster, by the API keys in the environment alone.")
 @click.option("--fix", is_flag=True, help="Fix what a command can fix, after a question.")
 @click.option("--yes", is_flag=True, help="With --fix: do not ask.")
-@click.option("-o", "--output", "how", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True)
+@click.option("-o", "--output", "how", type=click.Choice(ROW_FORMATS), default="table", show_default=True)
 @cluster_options
 @click.pass_obj
 def doctor(
@@ -70,7 +72,7 @@ def doctor(
         raise click.UsageError("--yes needs --fix.")
     if fix and not yes and not interactive():
         raise click.UsageError("There is no terminal for the question: use --fix --yes.")
-    offering = fix or (how == "table" and interactive())
+    offering = fix or (how in TABLES and interactive())
     begun, where = BegunSteps(), (kubeconfig, context, namespace)
     report = run(_examine(services, where, begun, only_orphans=orphans, offering=offering, yes=yes, how=how), begun)
     _print(report, how)
@@ -95,7 +97,7 @@ async def _examine(
         curable = [finding for finding in found if finding.cure is not None]
         if not curable or not offering:
             return report
-        if how == "table" and not yes:
+        if how in TABLES and not yes:
             _print(report, how)
         return await _repaired(cluster, report, curable, begun, only_orphans=only_orphans, yes=yes)
 
@@ -205,8 +207,5 @@ def _nodes(nodes: Sequence[DeleteNode]) -> str:
 
 
 def _print(report: DoctorReport, how: str) -> None:
-    if how == "table":
-        width = terminal_width()
-        show(render(report, width), width)
-    else:
-        write(as_document(report), how)
+    names = [plain(finding.about) for finding in report.findings]
+    print_rows(partial(render, report), as_document(report), "findings", names, how)

@@ -1,7 +1,7 @@
 """`tgp doctor --no-cluster`: what still runs and costs, asked of the providers alone."""
 
+from functools import partial
 from itertools import groupby
-from typing import Any
 
 from rich.console import Group
 from rich.text import Text
@@ -10,7 +10,9 @@ from tgp.core.inventory.holdings import cost_words
 from tgp.core.model.money import amount
 from tgp.interfaces.cli.context import CliServices
 from tgp.interfaces.cli.interrupt import run
-from tgp.interfaces.cli.output import TableColumn, show, table, terminal_width, usd, waiting, wrapped, write
+from tgp.interfaces.cli.output import TableColumn, print_rows, table, usd, waiting, wrapped
+from tgp.interfaces.documents import API_VERSION
+from tgp.interfaces.documents.machines import MarkedMachineList
 from tgp.services.marked_machines import MarkedMachine, MarkedMachines
 
 NONE, SOME, UNKNOWN = 0, 1, 2
@@ -19,11 +21,8 @@ NONE, SOME, UNKNOWN = 0, 1, 2
 def look_everywhere(services: CliServices, how: str) -> int:
     """Print it; the exit code."""
     found = run(_ask(services))
-    if how == "table":
-        width = terminal_width()
-        show(render(found, width), width)
-    else:
-        write(as_document(found), how)
+    names = [f"{one.provider}/{one.instance.id}" for one in found.machines]
+    print_rows(partial(render, found), as_document(found), "machines", names, how)
     return UNKNOWN if found.failed else SOME if found.machines else NONE
 
 
@@ -62,8 +61,10 @@ def _cluster(cluster: str, rows: tuple[MarkedMachine, ...], width: int) -> list[
     return [*wrapped(f"Cluster {cluster}: {cost_words(prices)}.", width), *table(columns, width), Text()]
 
 
-def as_document(found: MarkedMachines) -> dict[str, Any]:
+def as_document(found: MarkedMachines) -> MarkedMachineList:
     return {
+        "apiVersion": API_VERSION,
+        "kind": "MarkedMachineList",
         "machines": [
             {
                 "cluster": one.cluster,

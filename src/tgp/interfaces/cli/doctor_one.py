@@ -1,6 +1,7 @@
 """`tgp doctor node/NAME | request/NAME`: one machine, link by link. It only reads."""
 
 from difflib import get_close_matches
+from functools import partial
 
 import click
 
@@ -10,7 +11,7 @@ from tgp.core.reports.path_check import CheckedMachine, check_path, links
 from tgp.interfaces.cli.context import CliServices
 from tgp.interfaces.cli.doctor_one_view import Examination, as_document, exit_code, render
 from tgp.interfaces.cli.interrupt import run
-from tgp.interfaces.cli.output import show, terminal_width, waiting, write
+from tgp.interfaces.cli.output import print_rows, waiting
 from tgp.interfaces.cli.request_name import OURS, read_name
 
 NODES = frozenset({"node", "nodes", "no"})
@@ -27,11 +28,8 @@ def examine(services: CliServices, where: tuple[str, str, str], what: str, how: 
     """Print the report; return the exit code."""
     node, request = _meant(what)
     examination = run(_look(services, where, node, request))
-    if how == "table":
-        width = terminal_width()
-        show(render(examination, width), width)
-    else:
-        write(as_document(examination), how)
+    names = [link.name for link in examination.links]
+    print_rows(partial(render, examination), as_document(examination), "links", names, how)
     return exit_code(examination)
 
 

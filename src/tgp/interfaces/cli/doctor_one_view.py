@@ -1,14 +1,15 @@
 """One machine, link by link: what works, what is broken and how to fix it, and what is unknown and why."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from rich.console import Group
 from rich.text import Text
 
 from tgp.core.reports.path_check import PathLink
 from tgp.interfaces.cli.next_step import next_lines
-from tgp.interfaces.cli.output import document, wrapped
+from tgp.interfaces.cli.output import wrapped
+from tgp.interfaces.documents import API_VERSION
+from tgp.interfaces.documents.machines import WayReport
 from tgp.interfaces.terminal.snapshot import plain
 
 ALL_WELL, BROKEN, UNKNOWN = 0, 1, 2
@@ -62,9 +63,10 @@ def summary(examination: Examination) -> str:
     return "No problems, from the request to the kubelet."
 
 
-def as_document(examination: Examination) -> dict[str, Any]:
-    return document(
-        "WayReport",
+def as_document(examination: Examination) -> WayReport:
+    return WayReport(
+        apiVersion=API_VERSION,
+        kind="WayReport",
         cluster=examination.title,
         about=examination.name,
         links=[

@@ -1,7 +1,6 @@
 """What `tgp doctor` found: each problem with its cost and the command that fixes it."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from rich.console import Group
 from rich.text import Text
@@ -13,7 +12,9 @@ from tgp.core.reports.doctor import DoctorFinding, EndMachine
 from tgp.core.reports.machine_costs import hourly_total, machine_costs
 from tgp.interfaces.cli.holdings_view import costing, machine_item
 from tgp.interfaces.cli.next_step import as_called, next_lines
-from tgp.interfaces.cli.output import document, usd, wrapped
+from tgp.interfaces.cli.output import usd, wrapped
+from tgp.interfaces.documents import API_VERSION
+from tgp.interfaces.documents.machines import DoctorReportDocument, FindingItem
 from tgp.interfaces.terminal.snapshot import plain
 
 ALL_WELL = 0
@@ -81,11 +82,12 @@ def next_command(report: DoctorReport) -> str:
     return next((finding.fix for finding in order if finding.fix), "")
 
 
-def as_document(report: DoctorReport) -> dict[str, Any]:
+def as_document(report: DoctorReport) -> DoctorReportDocument:
     inventory = report.inventory
     held = machine_costs(inventory)
-    return document(
-        "DoctorReport",
+    return DoctorReportDocument(
+        apiVersion=API_VERSION,
+        kind="DoctorReport",
         cluster=inventory.cluster,
         context=report.title,
         asked=[
@@ -126,7 +128,7 @@ def _block(finding: DoctorFinding, width: int) -> list[Text]:
     return lines
 
 
-def _item(finding: DoctorFinding) -> dict[str, Any]:
+def _item(finding: DoctorFinding) -> FindingItem:
     return {
         "problem": str(finding.problem),
         "kind": kind_of(finding),

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from rich.console import Group
 from rich.text import Text
@@ -14,7 +13,9 @@ from tgp.core.reports.machine_costs import MachineCost, hourly_total, lives, mac
 from tgp.core.reports.pending_purchases import PendingPurchase, written_again
 from tgp.interfaces.cli.holdings_view import buyer_item, buyers_lines, costing, machine_item, machines_table
 from tgp.interfaces.cli.next_step import next_lines
-from tgp.interfaces.cli.output import document, usd, wrapped
+from tgp.interfaces.cli.output import usd, wrapped
+from tgp.interfaces.documents import API_VERSION
+from tgp.interfaces.documents.machines import DownReport
 
 PROVEN = 0
 NOT_PROVEN = 1
@@ -128,9 +129,10 @@ def _bill(bill: Sequence[MachineCost], width: int) -> list[Text]:
     ]
 
 
-def as_document(outcome: TeardownOutcome) -> dict[str, Any]:
-    return document(
-        "DownReport",
+def as_document(outcome: TeardownOutcome) -> DownReport:
+    return DownReport(
+        apiVersion=API_VERSION,
+        kind="DownReport",
         cluster=outcome.inventory.cluster,
         context=outcome.title,
         proven=outcome.proven,

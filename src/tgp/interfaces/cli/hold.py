@@ -1,7 +1,6 @@
 """`tgp hold` and `tgp release`: pause and resume purchases. Terminations continue meanwhile."""
 
 from difflib import get_close_matches
-from typing import Any
 
 import click
 from rich.console import Group
@@ -19,7 +18,9 @@ from tgp.interfaces.cli.context import CliServices, ClusterActions
 from tgp.interfaces.cli.holdings_view import buyer_item, buyers_lines, costing, machine_item, machines_table
 from tgp.interfaces.cli.interrupt import BegunSteps, run
 from tgp.interfaces.cli.next_step import next_lines
-from tgp.interfaces.cli.output import document, show, terminal_width, usd, wrapped, write
+from tgp.interfaces.cli.output import show, terminal_width, usd, wrapped, write
+from tgp.interfaces.documents import API_VERSION
+from tgp.interfaces.documents.machines import HoldReport
 
 CLASS_WORDS = ("class", "gpunodeclass", "gnc")
 OTHER_WORDS = (
@@ -251,11 +252,12 @@ def _print(inventory: ClusterInventory, said: str, how: str, command: str) -> No
     show(Group(*lines), width)
 
 
-def as_document(inventory: ClusterInventory, said: str) -> dict[str, Any]:
+def as_document(inventory: ClusterInventory, said: str) -> HoldReport:
     held = machine_costs(inventory)
     hold = inventory.hold
-    return document(
-        "HoldReport",
+    return HoldReport(
+        apiVersion=API_VERSION,
+        kind="HoldReport",
         held=hold is not None,
         reason=hold.reason if hold is not None else None,
         since=rfc3339(hold.since) if hold is not None and hold.since is not None else None,

@@ -1,7 +1,6 @@
 """Machines and their cost, and the objects that would buy more: tables that several commands share."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from rich.text import Text
 
@@ -11,6 +10,7 @@ from tgp.core.model.money import amount
 from tgp.core.reports.machine_costs import MachineCost
 from tgp.core.reports.pending_purchases import PendingPurchase
 from tgp.interfaces.cli.output import Cell, TableColumn, table, usd, wrapped
+from tgp.interfaces.documents.machines import BuyerItem, MachineItem
 from tgp.interfaces.terminal.snapshot import plain
 
 LONGEST_NAME = 60
@@ -49,7 +49,7 @@ def buyers_lines(found: Sequence[PendingPurchase], width: int) -> list[Text]:
     return lines
 
 
-def machine_item(one: MachineCost) -> dict[str, Any]:
+def machine_item(one: MachineCost) -> MachineItem:
     return {
         "request": str(one.request) if one.request is not None else None,
         "provider": one.provider,
@@ -63,7 +63,7 @@ def machine_item(one: MachineCost) -> dict[str, Any]:
     }
 
 
-def buyer_item(buyer: PendingPurchase) -> dict[str, Any]:
+def buyer_item(buyer: PendingPurchase) -> BuyerItem:
     return {"object": buyer.about, "why": buyer.why, "atOnce": buyer.at_once, "writtenAgainBy": buyer.keeper or None}
 
 

@@ -11,7 +11,9 @@ from tgp.core.joining.talos.stream import write_stream
 from tgp.core.migration.conversion import ImportResult
 from tgp.core.migration.field_notes import FieldNote, FieldOutcome, ManifestDraft
 from tgp.interfaces.cli.next_step import next_lines
-from tgp.interfaces.cli.output import PIPED_WIDTH, TableColumn, document, table, terminal_width, wrapped
+from tgp.interfaces.cli.output import PIPED_WIDTH, TableColumn, table, terminal_width, wrapped
+from tgp.interfaces.documents import API_VERSION
+from tgp.interfaces.documents.setup import ImportReport
 from tgp.interfaces.terminal.snapshot import plain
 
 START = "---\n"
@@ -100,9 +102,10 @@ def _differs(changed: int) -> str:
     return f"{changed} {'difference' if changed == 1 else 'differences'} in behaviour"
 
 
-def as_document(result: ImportResult) -> dict[str, Any]:
-    return document(
-        "ImportReport",
+def as_document(result: ImportResult) -> ImportReport:
+    return ImportReport(
+        apiVersion=API_VERSION,
+        kind="ImportReport",
         objects=[draft.manifest for draft in result.drafts if draft.written],
         values=result.values,
         fields=[

@@ -1,7 +1,7 @@
 """`tgp nodes`: rented machines and those you own, with price, use, age and address. It reads only the cluster."""
 
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
 
 import click
 from rich.console import Group
@@ -14,19 +14,17 @@ from tgp.interfaces.cli.interrupt import run
 from tgp.interfaces.cli.next_step import next_lines
 from tgp.interfaces.cli.output import (
     ROW_FORMATS,
-    UNBOUNDED,
     Cell,
     TableColumn,
-    document,
     fits,
-    show,
+    print_rows,
     table,
-    terminal_width,
     usd,
     waiting,
     wrapped,
-    write_rows,
 )
+from tgp.interfaces.documents import API_VERSION
+from tgp.interfaces.documents.machines import NodeItem, NodesReportDocument
 from tgp.interfaces.terminal.snapshot import age
 from tgp.ports.cluster import ClusterError
 from tgp.services.nodes import OTHER, RENTED, MachineNode, NodesReport, address_of
@@ -50,12 +48,7 @@ def nodes(services: CliServices, *, how: str, kubeconfig: str, context: str) -> 
             report = run(_report(services, kubeconfig, context))
     except ClusterError as error:
         raise click.ClickException(str(error)) from error
-    if how in {"table", "wide"}:
-        width = UNBOUNDED if how == "wide" else terminal_width()
-        show(render(report, width), width)
-    else:
-        made = as_document(report)
-        write_rows(made, made["nodes"], [f"node/{row.name}" for row in report.nodes], how)
+    print_rows(partial(render, report), as_document(report), "nodes", [f"node/{row.name}" for row in report.nodes], how)
 
 
 async def _report(services: CliServices, kubeconfig: str, context: str) -> NodesReport:
@@ -133,11 +126,13 @@ def _hourly(row: MachineNode) -> Cell:
     return NOTHING if row.hourly_microusd is None else (dollars(row.hourly_microusd), "")
 
 
-def as_document(report: NodesReport) -> dict[str, Any]:
-    return document("NodesReport", asOf=rfc3339(report.now), nodes=[_item(row) for row in report.nodes])
+def as_document(report: NodesReport) -> NodesReportDocument:
+    return NodesReportDocument(
+        apiVersion=API_VERSION, kind="NodesReport", asOf=rfc3339(report.now), nodes=[_item(row) for row in report.nodes]
+    )
 
 
-def _item(row: MachineNode) -> dict[str, Any]:
+def _item(row: MachineNode) -> NodeItem:
     made = row.node.created_at if row.node is not None else None
     return {
         "name": row.name,

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from rich.console import Group
 from rich.text import Text
@@ -10,7 +9,9 @@ from rich.text import Text
 from tgp.core.model.money import amount
 from tgp.core.model.offer import Stock
 from tgp.interfaces.cli.offers_view import STOCK_STYLES, footer
-from tgp.interfaces.cli.output import Cell, TableColumn, document, table, usd
+from tgp.interfaces.cli.output import Cell, TableColumn, table, usd
+from tgp.interfaces.documents import API_VERSION
+from tgp.interfaces.documents.market import GpuPriceList
 from tgp.services.market_documents import STOCK, OfferItem, OfferNotes
 
 NONE: Cell = ("-", "dim")
@@ -79,9 +80,10 @@ def render_models(models: Sequence[GpuModelRow], notes: OfferNotes, width: int) 
     return Group(*lines, Text(), *footer((), 0, notes, width))
 
 
-def models_document(models: Sequence[GpuModelRow]) -> dict[str, Any]:
-    return document(
-        "GpuPriceList",
+def models_document(models: Sequence[GpuModelRow]) -> GpuPriceList:
+    return GpuPriceList(
+        apiVersion=API_VERSION,
+        kind="GpuPriceList",
         items=[
             {
                 "gpu": model.gpu,

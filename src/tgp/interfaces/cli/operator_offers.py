@@ -5,7 +5,7 @@ from dataclasses import replace
 from tgp.api.common import canonical_provider
 from tgp.interfaces.cli.context import OfferActions
 from tgp.interfaces.offer_list import NotAnOfferList, read_offer_list
-from tgp.interfaces.web.offers_page import OffersPage, query_of
+from tgp.interfaces.web.offers_page import OFFERS, query_of
 from tgp.services.market_documents import OfferAnswer, OfferQuestion
 from tgp.services.operator_api import OperatorApi, OperatorOutOfReach
 
@@ -22,7 +22,7 @@ class OperatorOffers:
     async def look(self, question: OfferQuestion) -> OfferAnswer:
         named = replace(question, providers=tuple(map(canonical_provider, question.providers)))
         try:
-            answer = read_offer_list(await self._api.read(OffersPage.path, query_of(named)))
+            answer = read_offer_list(await self._api.read(OFFERS.path, query_of(named)))
         except (OperatorOutOfReach, NotAnOfferList) as error:
             return _advised(await self._market.look(question), f"The operator's price book cannot be read: {error}")
         return _advised(answer, FROM_OPERATOR)

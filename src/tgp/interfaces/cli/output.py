@@ -3,10 +3,10 @@
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, overload
 
 import click
 from rich.cells import cell_len, set_cell_size
@@ -15,7 +15,6 @@ from rich.text import Text
 
 from tgp.core.model.money import amount, digits_of
 from tgp.core.model.prices import MICRO
-from tgp.interfaces.documents import API_VERSION
 from tgp.interfaces.terminal.snapshot import plain
 
 UNBOUNDED = 1 << 16  # columns: nothing is cut
@@ -24,6 +23,7 @@ NARROWEST = 40  # columns; below it lines are cut by the terminal
 GAP = 2
 TIGHT_GAP = 1
 
+TABLES = frozenset({"table", "wide"})  # for people; the others are for programs
 ROW_FORMATS = ("table", "wide", "json", "yaml", "name", "csv")  # -o of commands that print rows
 
 Cell: TypeAlias = tuple[str, str]  # text and its style
@@ -101,6 +101,14 @@ def dollar_cells(prices: Sequence[int], style: str = "") -> tuple[Cell, ...]:
     return tuple((amount(price, digits=digits), style) for price in prices)
 
 
+@overload
+def usd(microusd: int) -> float: ...
+
+
+@overload
+def usd(microusd: int | None) -> float | None: ...
+
+
 def usd(microusd: int | None) -> float | None:
     """For programs: a number of dollars, exact to the micro-dollar."""
     return None if microusd is None else microusd / MICRO
@@ -133,21 +141,21 @@ def _utf8() -> bool:
     return (getattr(sys.stdout, "encoding", None) or "utf-8").lower().replace("-", "").startswith("utf")
 
 
-def document(kind: str, **content: Any) -> dict[str, Any]:
-    return {"apiVersion": API_VERSION, "kind": kind, **content}
+def as_json(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=not _utf8())
 
 
-def write(value: dict[str, Any], how: str) -> None:
+def write(value: Mapping[str, Any], how: str) -> None:
     """As `json` or `yaml`."""
     if how == "json":
-        click.echo(json.dumps(value, indent=2, ensure_ascii=not _utf8()))
+        click.echo(as_json(value))
         return
     from tgp.api.crds import as_yaml  # imports all kinds: not needed for a table
 
     click.echo(as_yaml(value), nl=False)
 
 
-def write_rows(value: dict[str, Any], rows: Sequence[Mapping[str, Any]], names: Sequence[str], how: str) -> None:
+def write_rows(value: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], names: Sequence[str], how: str) -> None:
     """A document of rows as `json`, `yaml`, `name` (one per line, as other commands take it) or `csv`."""
     if how in {"json", "yaml"}:
         write(value, how)
@@ -156,6 +164,17 @@ def write_rows(value: dict[str, Any], rows: Sequence[Mapping[str, Any]], names: 
             click.echo(name)
     else:
         click.echo(_as_csv([dict(_flat(row)) for row in rows]), nl=False)
+
+
+def print_rows(
+    render: Callable[[int], RenderableType], made: Mapping[str, Any], rows: str, names: Sequence[str], how: str
+) -> None:
+    """What one of ROW_FORMATS asks for: a table by `render` for a width, or the document with its rows."""
+    if how in TABLES:
+        width = UNBOUNDED if how == "wide" else terminal_width()
+        show(render(width), width)
+    else:
+        write_rows(made, made[rows], names, how)
 
 
 def _as_csv(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 from rich.console import Group
 from rich.text import Text
@@ -14,9 +13,12 @@ from tgp.core.model.offer import UNKNOWN_REGION
 from tgp.core.model.pod import Pod
 from tgp.core.pools.planner.world import Order, PoolReason, Unserved
 from tgp.interfaces.cli.next_step import next_lines
-from tgp.interfaces.cli.output import TableColumn, document, dollar_cells, fits, table, usd, wrapped
+from tgp.interfaces.cli.output import TableColumn, dollar_cells, fits, table, usd, wrapped
 from tgp.interfaces.cli.rent_view import machine as machine_words
 from tgp.interfaces.cli.rent_view import prices_words
+from tgp.interfaces.documents import API_VERSION
+from tgp.interfaces.documents.machines import ObjectName
+from tgp.interfaces.documents.plans import OrderItem, PlannedPoolItem, PodPlanDocument, ReasonItem
 from tgp.interfaces.terminal.snapshot import plain
 from tgp.services.manifest_pods import ManifestPods
 from tgp.services.plan_documents import LimitEffect, PlacedPod, PodPlan, PoolNote
@@ -110,10 +112,11 @@ def next_command(made: PodPlan, manifest: ManifestPods | None) -> str:
     return "tgp status" if manifest is None else "tgp plan"
 
 
-def as_document(made: PodPlan, manifest: ManifestPods | None, hours: float | None) -> dict[str, Any]:
+def as_document(made: PodPlan, manifest: ManifestPods | None, hours: float | None) -> PodPlanDocument:
     """For programs; fields are added, never renamed."""
-    return document(
-        "PodPlan",
+    return PodPlanDocument(
+        apiVersion=API_VERSION,
+        kind="PodPlan",
         at=rfc3339(made.now),
         pods=made.pods,
         served=made.all_served,
@@ -378,11 +381,11 @@ def labelled_line(label: str, words: str, width: int) -> list[Text]:
     return lines
 
 
-def pod_item(pod: Pod) -> dict[str, str]:
+def pod_item(pod: Pod) -> ObjectName:
     return {"namespace": pod.key.namespace, "name": pod.key.name}
 
 
-def reason_item(reason: PoolReason) -> dict[str, str | None]:
+def reason_item(reason: PoolReason) -> ReasonItem:
     return {
         "pool": str(reason.pool) if reason.pool.name else None,
         "reason": reason.reason,
@@ -390,7 +393,7 @@ def reason_item(reason: PoolReason) -> dict[str, str | None]:
     }
 
 
-def _pool_item(pool: PoolNote) -> dict[str, Any]:
+def _pool_item(pool: PoolNote) -> PlannedPoolItem:
     reason, _, message = pool.stopped.partition(": ")
     return {
         "namespace": pool.key.namespace,
@@ -407,7 +410,7 @@ def order_words(order: Order) -> str:
     return f"{machine_words(order.offer)} for pool {order.pool}, with {pod_names(order.pods)} on it"
 
 
-def order_item(order: Order) -> dict[str, Any]:
+def order_item(order: Order) -> OrderItem:
     offer = order.offer
     return {
         "pool": {"namespace": order.pool.namespace, "name": order.pool.name},

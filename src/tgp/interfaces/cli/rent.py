@@ -72,7 +72,9 @@ FLAGS = {  # the field that an error names → the flag that sets it
 @click.option("-n", "--namespace", default="", metavar="NAME", help="Default: the kubeconfig's.")
 @click.option("--dry-run", is_flag=True, help="Only show. Exit code 0 if an offer fits, 3 if none does.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("-o", "--output", "how", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
+@click.option(
+    "-o", "--output", "how", type=click.Choice(["text", "json", "yaml", "name"]), default="text", show_default=True
+)
 @click.option("--kubeconfig", default="", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config.")
 @click.option("--context", default="", metavar="NAME", help="Default: the kubeconfig's current one.")
 @click.pass_obj
@@ -239,6 +241,8 @@ def _print(plan: RentPlan, manifest: dict[str, Any], how: str, *, created: bool)
     if how == "text":
         width = terminal_width()
         show(render(plan, width), width)
+    elif how == "name":
+        click.echo(f"request/{manifest['metadata']['namespace']}/{manifest['metadata']['name']}")
     else:
         write(manifest if how == "yaml" else as_document(plan, created=created), how)
 

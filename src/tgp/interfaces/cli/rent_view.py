@@ -17,8 +17,10 @@ from tgp.core.model.taints import Taint
 from tgp.core.requests.device_plugin import REQUEST
 from tgp.core.requests.purchase import Purchase, life_of, price_cap
 from tgp.interfaces.cli.foreign import foreign_provider
-from tgp.interfaces.cli.output import document, usd, wrapped
+from tgp.interfaces.cli.output import usd, wrapped
 from tgp.interfaces.cli.timeline import sentences
+from tgp.interfaces.documents import API_VERSION
+from tgp.interfaces.documents.plans import RentOfferItem, RentPlanDocument
 from tgp.interfaces.terminal.snapshot import age, plain
 from tgp.services.market_documents import JOINS, STOCK
 from tgp.services.request_documents import HOUR, PriceSource, RentPlan
@@ -121,12 +123,13 @@ def prices_words(sources: Sequence[PriceSource], now: datetime) -> str:
     return "; ".join(parts)
 
 
-def as_document(plan: RentPlan, *, created: bool) -> dict[str, Any]:
+def as_document(plan: RentPlan, *, created: bool) -> RentPlanDocument:
     """For programs; fields are added, never renamed."""
     choice = plan.choice
     meta = plan.request.metadata
-    return document(
-        "RentPlan",
+    return RentPlanDocument(
+        apiVersion=API_VERSION,
+        kind="RentPlan",
         namespace=meta.namespace,
         name=meta.name,
         created=created,
@@ -188,7 +191,7 @@ def _toleration(taint: Taint) -> dict[str, str]:
     return {"key": taint.key, **said, "effect": taint.effect}
 
 
-def _offer_item(buy: Purchase, *, asked_now: bool) -> dict[str, Any]:
+def _offer_item(buy: Purchase, *, asked_now: bool) -> RentOfferItem:
     offer = buy.offer
     return {
         "provider": offer.provider,

@@ -2,12 +2,13 @@
 
 import asyncio
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 
 import click
 
 from tgp.interfaces.cli.context import CliServices, RequestActions
 from tgp.interfaces.cli.interrupt import run
-from tgp.interfaces.cli.output import ROW_FORMATS, UNBOUNDED, show, terminal_width, waiting, write_rows
+from tgp.interfaces.cli.output import ROW_FORMATS, TABLES, print_rows, waiting
 from tgp.interfaces.cli.status_view import as_document, render
 from tgp.ports.cluster import ClusterError
 from tgp.services.request_documents import ClusterStatus
@@ -45,7 +46,7 @@ async def _status(
         with waiting("asking the cluster …"):
             standing = await requests.standing(namespace)
         while True:
-            if watch and how in {"table", "wide"}:
+            if watch and how in TABLES:
                 click.clear()
             _print(standing, how, every=every)
             if not watch:
@@ -55,10 +56,5 @@ async def _status(
 
 
 def _print(standing: ClusterStatus, how: str, *, every: bool) -> None:
-    if how in {"table", "wide"}:
-        width = UNBOUNDED if how == "wide" else terminal_width()
-        show(render(standing, width, every=every), width)
-    else:
-        made = as_document(standing)
-        names = [f"request/{each.metadata.namespace}/{each.metadata.name}" for each in standing.requests]
-        write_rows(made, made["requests"], names, how)
+    names = [f"request/{each.metadata.namespace}/{each.metadata.name}" for each in standing.requests]
+    print_rows(partial(render, standing, every=every), as_document(standing), "requests", names, how)

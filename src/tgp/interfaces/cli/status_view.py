@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from rich.console import Group
 from rich.text import Text
@@ -13,8 +12,10 @@ from tgp.api.values import rfc3339
 from tgp.core.model.attempts import open_attempt
 from tgp.core.model.money import dollars, total
 from tgp.interfaces.cli.next_step import next_lines
-from tgp.interfaces.cli.output import Cell, TableColumn, document, fits, table, usd, wrapped
+from tgp.interfaces.cli.output import Cell, TableColumn, fits, table, usd, wrapped
 from tgp.interfaces.cli.timeline import RequestTimeline, timeline_of
+from tgp.interfaces.documents import API_VERSION
+from tgp.interfaces.documents.machines import RequestItem, StatusReport
 from tgp.interfaces.terminal.snapshot import age, plain
 from tgp.services.request_documents import ClusterStatus
 
@@ -107,19 +108,20 @@ def next_command(shown: Sequence[StatusRow]) -> str:
     return f"tgp watch request/{shown[0].timeline.key}" if shown else "tgp rent --help"
 
 
-def as_document(standing: ClusterStatus) -> dict[str, Any]:
+def as_document(standing: ClusterStatus) -> StatusReport:
     """For programs: every request, the finished ones too; fields are added, never renamed."""
     rows = rows_of(standing)
     living = [row for row in rows if not row.timeline.over]
-    return document(
-        "StatusReport",
+    return StatusReport(
+        apiVersion=API_VERSION,
+        kind="StatusReport",
         asOf=rfc3339(standing.now),
         usdPerHour=usd(sum(row.timeline.hourly_microusd or 0 for row in living)),
         requests=[_item(row) for row in rows],
     )
 
 
-def _item(row: StatusRow) -> dict[str, Any]:
+def _item(row: StatusRow) -> RequestItem:
     timeline = row.timeline
     return {
         "namespace": timeline.key.namespace,

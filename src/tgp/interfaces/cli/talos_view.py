@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from rich.console import Group
 from rich.text import Text
@@ -15,7 +14,9 @@ from tgp.core.joining.talos.render import inert_text, inspect
 from tgp.core.model.machine_config import ConfigFinding, Conversion, Severity
 from tgp.core.model.provider_facts import CloudFacts
 from tgp.interfaces.cli.next_step import next_lines
-from tgp.interfaces.cli.output import document, wrapped
+from tgp.interfaces.cli.output import wrapped
+from tgp.interfaces.documents import API_VERSION
+from tgp.interfaces.documents.setup import TemplateCheck, TemplateItem, TemplatePlace
 from tgp.interfaces.terminal.snapshot import plain
 
 FINE, FOUND = 0, 1
@@ -118,8 +119,13 @@ def summary(each: Examined) -> str:
     return f"The template boots as written{warned}."
 
 
-def as_document(examined: Sequence[Examined]) -> dict[str, Any]:
-    return document("TemplateCheck", templates=[_item(each) for each in examined], exitCode=exit_code(examined))
+def as_document(examined: Sequence[Examined]) -> TemplateCheck:
+    return TemplateCheck(
+        apiVersion=API_VERSION,
+        kind="TemplateCheck",
+        templates=[_item(each) for each in examined],
+        exitCode=exit_code(examined),
+    )
 
 
 # ----
@@ -178,7 +184,7 @@ def _remark(remark: ConfigFinding | Conversion, gutter: int, width: int) -> Iter
         yield line
 
 
-def _item(each: Examined) -> dict[str, Any]:
+def _item(each: Examined) -> TemplateItem:
     class_template = each.class_template
     return {
         "title": class_template.title,
@@ -195,7 +201,7 @@ def _item(each: Examined) -> dict[str, Any]:
     }
 
 
-def _place(remark: ConfigFinding | Conversion, class_template: ClassTemplate) -> dict[str, Any]:
+def _place(remark: ConfigFinding | Conversion, class_template: ClassTemplate) -> TemplatePlace:
     return {
         "line": remark.line or None,  # of the template
         "fileLine": _line(class_template, remark.line)

@@ -3,10 +3,11 @@
 import asyncio
 import json
 import sys
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Protocol
+from typing import Any, Protocol
 
 import click
 from rich.console import Console
@@ -20,7 +21,7 @@ from tgp.interfaces.cli.completion import live_names
 from tgp.interfaces.cli.context import CliServices, RequestActions
 from tgp.interfaces.cli.interrupt import BegunSteps, run
 from tgp.interfaces.cli.next_step import next_lines
-from tgp.interfaces.cli.output import terminal_width
+from tgp.interfaces.cli.output import terminal_width, write
 from tgp.interfaces.cli.request_name import read_name
 from tgp.interfaces.cli.timeline import RequestTimeline, timeline_of
 from tgp.interfaces.cli.watch_view import WatchPrinter, as_document, render
@@ -55,7 +56,7 @@ def _length(_ctx: click.Context, _param: click.Parameter, value: str | None) -> 
     "--until", type=click.Choice(["ready", "gone"]), help="Stop there. Default: follow the machine until it is gone."
 )
 @click.option("--timeout", callback=_length, metavar="LENGTH", help="Give up after this time: 90s, 10m.")
-@click.option("-o", "--output", "how", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("-o", "--output", "how", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
 @click.option("--kubeconfig", default="", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config.")
 @click.option("--context", default="", metavar="NAME", help="Default: the kubeconfig's current one.")
 @click.pass_obj
@@ -72,9 +73,9 @@ def watch(
 ) -> None:
     """Follow one machine from plan to ready to gone, with times and cost.
 
-    Live on a terminal; one line for each change in a pipe, or one JSON document with -o json. Exit code 0: the machine
-    got there; 1: it never will, or not in time. Without --until the exit code of a failed request is 1. Ctrl-C ends
-    the watching and changes nothing.
+    Live on a terminal; one line for each change in a pipe, or one document with -o json or yaml. Exit code 0: the
+    machine got there; 1: it never will, or not in time. Without --until the exit code of a failed request is 1.
+    Ctrl-C ends the watching and changes nothing.
     """
     options = WatchOptions(read_name(name, namespace), until or "", timeout, how)
     try:
@@ -143,8 +144,8 @@ class WatchScreen(Protocol):
 
 
 def _screen(options: WatchOptions) -> WatchScreen:
-    if options.how == "json":
-        return JsonLines()
+    if options.how != "text":
+        return DocumentLines(options.how)
     return LiveScreen() if sys.stdout.isatty() else LineScreen()
 
 
@@ -202,28 +203,33 @@ class LineScreen:
         """Nothing is open."""
 
 
-class JsonLines:
-    """One document per line, whenever its content changes."""
+class DocumentLines:
+    """One document whenever its content changes: a line of JSON, or a part of a YAML stream."""
 
-    def __init__(self) -> None:
+    def __init__(self, how: str) -> None:
+        self._how = how
         self._printed: dict[str, object] = {}
 
     def show(self, timeline: RequestTimeline, look: Look) -> None:
         current = as_document(timeline, look.now)
         same = {name: value for name, value in current.items() if name not in {"at", "usdSpent"}}
         if same != self._printed and not look.trouble:
-            click.echo(json.dumps(current, ensure_ascii=False))
-            sys.stdout.flush()
+            self._write(current)
         self._printed = same
+
+    def _write(self, current: Mapping[str, Any]) -> None:
+        if self._how == "json":
+            click.echo(json.dumps(current, ensure_ascii=False))
+        else:
+            write(current, self._how)
+        sys.stdout.flush()
 
     def trouble(self, look: Look) -> None:
         click.echo(f"the cluster does not answer: {look.trouble}", err=True)
 
     def gone(self, timeline: RequestTimeline | None, look: Look) -> None:
         if timeline is not None:
-            click.echo(
-                json.dumps({**as_document(timeline, look.now), "phase": "Gone", "over": True}, ensure_ascii=False)
-            )
+            self._write({**as_document(timeline, look.now), "phase": "Gone", "over": True})
 
     def end(self, timeline: RequestTimeline) -> None:
         """The last document is the end."""

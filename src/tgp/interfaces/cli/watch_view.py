@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Any
 
 from rich.console import Group
 from rich.text import Text
@@ -11,8 +10,10 @@ from tgp.api.values import rfc3339
 from tgp.core.model.event import Event
 from tgp.core.model.money import dollars, total
 from tgp.core.model.object_key import ObjectKey
-from tgp.interfaces.cli.output import document, usd, wrapped
+from tgp.interfaces.cli.output import usd, wrapped
 from tgp.interfaces.cli.timeline import RequestTimeline, StepMark, TimelineStep
+from tgp.interfaces.documents import API_VERSION
+from tgp.interfaces.documents.machines import RequestTimelineDocument
 from tgp.interfaces.terminal.snapshot import age, plain
 from tgp.services.request_documents import Look
 
@@ -141,11 +142,12 @@ class WatchPrinter:
             yield f"{rfc3339(now)} = {timeline.phase}{why}{said}{money}"
 
 
-def as_document(timeline: RequestTimeline, now: datetime) -> dict[str, Any]:
+def as_document(timeline: RequestTimeline, now: datetime) -> RequestTimelineDocument:
     """For programs; fields are added, never renamed."""
     cause = timeline.cause
-    return document(
-        "RequestTimeline",
+    return RequestTimelineDocument(
+        apiVersion=API_VERSION,
+        kind="RequestTimeline",
         namespace=timeline.key.namespace,
         name=timeline.key.name,
         at=rfc3339(now),

@@ -1,5 +1,6 @@
 """`tgp why`: what a request, a pod, a Node, a pool or a budget waits for, and what would help. It only reads."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -44,7 +45,7 @@ def why(services: CliServices, *, name: str, namespace: str, how: str, kubeconfi
 
 async def _ask(
     services: CliServices, where: tuple[str, str], kind: str, key: ObjectKey, width: int
-) -> tuple[Group, dict[str, Any]]:
+) -> tuple[Group, Mapping[str, Any]]:
     """As a screen, and as a document."""
     if kind == "request":
         async with services.requests(*where) as requests:

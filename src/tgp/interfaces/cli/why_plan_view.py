@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from typing import Any
 
 from rich.console import Group
 from rich.text import Text
@@ -18,7 +17,7 @@ from tgp.core.model.resources import Resources
 from tgp.core.pools.planner.world import LimitRoom
 from tgp.core.pools.status import would_have_paid
 from tgp.interfaces.cli.next_step import next_lines
-from tgp.interfaces.cli.output import cut, document, usd
+from tgp.interfaces.cli.output import cut, usd
 from tgp.interfaces.cli.plan_view import (
     as_document,
     counted,
@@ -32,6 +31,8 @@ from tgp.interfaces.cli.plan_view import (
     reason_item,
 )
 from tgp.interfaces.cli.watch_view import moment
+from tgp.interfaces.documents import API_VERSION
+from tgp.interfaces.documents.plans import NodeReason, PodReason, PoolReasonDocument, RentedItem, WouldHaveCostItem
 from tgp.interfaces.terminal.snapshot import age, plain
 from tgp.services.plan_documents import NodeEnquiry, PodEnquiry, PoolEnquiry
 
@@ -133,11 +134,12 @@ def _pod_next(asked: PodEnquiry) -> str:
     )
 
 
-def pod_document(asked: PodEnquiry) -> dict[str, Any]:
+def pod_document(asked: PodEnquiry) -> PodReason:
     """For programs; fields are added, never renamed."""
     placed, unserved = asked.placed, asked.unserved
-    return document(
-        "PodReason",
+    return PodReason(
+        apiVersion=API_VERSION,
+        kind="PodReason",
         **pod_item(asked.pod),
         at=rfc3339(asked.now),
         phase=asked.pod.phase,
@@ -209,10 +211,11 @@ def _node_next(asked: NodeEnquiry) -> str:
     )
 
 
-def node_document(asked: NodeEnquiry) -> dict[str, Any]:
+def node_document(asked: NodeEnquiry) -> NodeReason:
     """For programs; fields are added, never renamed."""
-    return document(
-        "NodeReason",
+    return NodeReason(
+        apiVersion=API_VERSION,
+        kind="NodeReason",
         name=asked.node.name,
         at=rfc3339(asked.now),
         ready=asked.node.ready,
@@ -298,11 +301,12 @@ def _pool_next(asked: PoolEnquiry) -> str:
     return f"tgp why pod/{asked.unserved[0][0].key}" if asked.unserved else "tgp plan"
 
 
-def pool_document(asked: PoolEnquiry) -> dict[str, Any]:
+def pool_document(asked: PoolEnquiry) -> PoolReasonDocument:
     """For programs; fields are added, never renamed."""
     reason, _, message = asked.note.stopped.partition(": ")
-    return document(
-        "PoolReason",
+    return PoolReasonDocument(
+        apiVersion=API_VERSION,
+        kind="PoolReason",
         namespace=asked.pool.key.namespace,
         name=asked.pool.key.name,
         at=rfc3339(asked.now),
@@ -322,7 +326,7 @@ def pool_document(asked: PoolEnquiry) -> dict[str, Any]:
     )
 
 
-def _would_have_cost_item(asked: PoolEnquiry) -> dict[str, Any] | None:
+def _would_have_cost_item(asked: PoolEnquiry) -> WouldHaveCostItem | None:
     cost = asked.pool.value.status.would_have_cost if asked.pool.value is not None else None
     if cost is None:
         return None
@@ -380,7 +384,7 @@ def _phase(record: KubeObject[GPURequest]) -> str:
     return (record.value.status.phase if record.value is not None else None) or "Pending"
 
 
-def _machine_item(record: KubeObject[GPURequest]) -> dict[str, Any]:
+def _machine_item(record: KubeObject[GPURequest]) -> RentedItem:
     return {
         "namespace": record.key.namespace,
         "name": record.key.name,

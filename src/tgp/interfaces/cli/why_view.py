@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Any
 
 from rich.console import Group
 from rich.text import Text
@@ -13,9 +12,10 @@ from tgp.core.model.attempts import open_attempt
 from tgp.core.model.gpus import family_members
 from tgp.core.model.money import amount, dollars, total
 from tgp.core.requests.purchase import ALLOW_UNTRUSTED, Purchase
+from tgp.core.requests.purchase_stops import NEEDS_USER
 from tgp.interfaces.cli.foreign import foreign_provider
 from tgp.interfaces.cli.next_step import next_lines
-from tgp.interfaces.cli.output import TableColumn, document, table, usd, wrapped
+from tgp.interfaces.cli.output import TableColumn, table, usd, wrapped
 from tgp.interfaces.cli.timeline import (
     OVER,
     RequestTimeline,
@@ -27,6 +27,8 @@ from tgp.interfaces.cli.timeline import (
     timeline_of,
 )
 from tgp.interfaces.cli.watch_view import ends_words, moment
+from tgp.interfaces.documents import API_VERSION
+from tgp.interfaces.documents.machines import AttemptItem, RequestReason
 from tgp.interfaces.terminal.snapshot import age, plain
 from tgp.services.request_documents import Enquiry, Holder
 
@@ -139,7 +141,7 @@ def obstacles(asked: Enquiry) -> tuple[str, ...]:
     if is_true(asked.request, "Restored"):
         restored = condition_of(asked.request, "Restored")
         assert restored is not None
-        found.append(f"the request is a restored copy and does not buy: {restored.message}")
+        found.append(f"the request does not buy: {restored.message}")
     if asked.node_class is not None and (foreign := foreign_provider(asked.request.spec, asked.node_class)):
         found.append(foreign)
     reachable = condition_of(asked.request, "ProviderReachable")
@@ -230,12 +232,13 @@ def next_command(timeline: RequestTimeline, asked: Enquiry) -> str:
     return f"tgp watch {timeline.key}"
 
 
-def as_document(asked: Enquiry) -> dict[str, Any]:
+def as_document(asked: Enquiry) -> RequestReason:
     """For programs; fields are added, never renamed."""
     timeline = timeline_of(asked.request, asked.now)
     cause, since = timeline.cause, _since(timeline)
-    return document(
-        "RequestReason",
+    return RequestReason(
+        apiVersion=API_VERSION,
+        kind="RequestReason",
         namespace=timeline.key.namespace,
         name=timeline.key.name,
         at=rfc3339(asked.now),
@@ -317,7 +320,8 @@ def _until(timeline: RequestTimeline, asked: Enquiry) -> str:
     if said := ends_words(timeline, asked.now):
         return said
     if timeline.hourly_microusd is None and timeline.phase == "Pending":
-        return "an offer fits; waiting costs nothing"
+        blocked = timeline.cause is not None and timeline.cause.reason in NEEDS_USER
+        return f"{'the cause is corrected' if blocked else 'an offer fits'}; waiting costs nothing"
     spec = asked.request.spec
     return f"terminated after {spec.max_lifetime or spec.ttl or '24h'}, or {spec.idle_timeout} without a pod"
 
@@ -391,7 +395,7 @@ def _outcome(attempt: Attempt) -> tuple[str, str]:
     return attempt.outcome, "green" if attempt.outcome in {"Launched", "Returned"} else "red"
 
 
-def _attempt_item(attempt: Attempt) -> dict[str, Any]:
+def _attempt_item(attempt: Attempt) -> AttemptItem:
     return {
         "number": attempt.number,
         "offer": offer_words(attempt.offer),

@@ -4,33 +4,42 @@ An address that asks too often is refused before the API server is asked anythin
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Callable
 from ipaddress import IPv6Address, ip_address
-from typing import Generic, TypeVar
 
 import msgspec
 
 from tgp.adapters.kube.reviews import SUBJECT_REVIEW, TOKEN_REVIEW, KubeReviews, KubeUser
 from tgp.adapters.kube.token_bucket import TokenBucket, TokenRate
 from tgp.adapters.telemetry.metrics import Metrics
-from tgp.core.access.kept_answers import KeptAnswers
 from tgp.core.access.rights import PageRight
 from tgp.core.access.token import TOKEN_HEADER, digest
-from tgp.interfaces.web.pages import JSON_TYPE, BadQuestion, WebPage, WebPages
+from tgp.interfaces.web.pages import JSON_TYPE, ObjectMissing, WebPage, WebPages, page_at
+from tgp.interfaces.web.questions import BadQuestion
+from tgp.interfaces.web.shared_answers import SharedAnswers
 from tgp.ports.cluster import ClusterError
-from tgp.ports.http import Call, Reply
+from tgp.ports.http import Call, Pairs, Reply
 
 PER_ADDRESS = TokenRate(per_second=20.0, burst=100)  # all commands behind one API server's proxy share an address
 MOST_ADDRESSES = 4096
+ALLOWED: Pairs = (("Allow", "GET, HEAD, OPTIONS"),)
+REFUSED_BY_Q = frozenset({"q=0", "q=0.0", "q=0.00", "q=0.000"})
+FOLLOWS = "this replica does not lead, so it has no prices and no plan; ask again to reach the one that does"
 NETWORK_BITS = 64  # of an IPv6 address: the rest is its owner's to choose
-
-K = TypeVar("K", bound=Hashable)
-V = TypeVar("V")
 
 
 class Gate:
-    def __init__(self, reviews: KubeReviews, pages: WebPages, metrics: Metrics, rate: TokenRate = PER_ADDRESS) -> None:
+    def __init__(
+        self,
+        reviews: KubeReviews,
+        pages: WebPages,
+        metrics: Metrics,
+        rate: TokenRate = PER_ADDRESS,
+        *,
+        leads: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._pages = pages
+        self._leads = leads
         self._metrics = metrics
         self._addresses = AddressLimit(rate)
         self._users: SharedAnswers[bytes, KubeUser | str] = SharedAnswers()
@@ -73,43 +82,26 @@ class Gate:
         return await self._rights.answer((digest(token), right), ask)
 
     async def _page(self, call: Call, token: str, user: KubeUser) -> Reply:
-        page = self._pages.get(call.path.rstrip("/") or "/")
+        page = page_at(self._pages, call.path.rstrip("/") or "/")
         if page is None:
             return problem(404, f"not found; the paths are {', '.join(sorted(self._pages))}")
+        if call.method == "OPTIONS":
+            return Reply(204, b"", ALLOWED)
         if call.method not in ("GET", "HEAD"):
-            return problem(405, "only GET and HEAD", ("Allow", "GET, HEAD"))
+            return problem(405, f"only {ALLOWED[0][1]}", *ALLOWED)
+        if not accepts(call.header("Accept"), page.about.content_type):
+            return problem(406, f"the page is {page.about.content_type}, which Accept does not allow")
         try:
             right = page.right(call)
             if not await self._may(user, token, right):
                 return problem(403, f"{user.name} may not {right}{_hint(page)}")
+            if page.about.of_leader and not self._leads():
+                return problem(503, FOLLOWS, ("Retry-After", "1"))
             return await page.answer(call)
         except BadQuestion as error:
             return problem(400, str(error))
-
-
-class SharedAnswers(Generic[K, V]):
-    """Answers that are kept, and asked for once also by many at a time."""
-
-    def __init__(self) -> None:
-        self._kept: KeptAnswers[K, V] = KeptAnswers()
-        self._asking: dict[K, asyncio.Future[V]] = {}  # bounded by the connections that wait
-
-    async def answer(self, key: K, ask: Callable[[], Awaitable[V]]) -> V:
-        now = asyncio.get_running_loop().time()
-        if (known := self._kept.get(key, now)) is not None:
-            return known
-        asking = self._asking.get(key)
-        if asking is None:
-            asking = self._asking[key] = asyncio.ensure_future(self._ask(key, ask, now))
-        return await asyncio.shield(asking)
-
-    async def _ask(self, key: K, ask: Callable[[], Awaitable[V]], now: float) -> V:
-        try:
-            found = await ask()
-        finally:
-            del self._asking[key]
-        self._kept.put(key, found, now)
-        return found
+        except ObjectMissing as error:
+            return problem(404, str(error))
 
 
 class AddressLimit:
@@ -147,8 +139,19 @@ def _token(call: Call) -> str:
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
+def accepts(said: str, content_type: str) -> bool:
+    """Whether an Accept header allows it; without one everything is."""
+    kind = content_type.partition("/")[0]
+    for part in said.split(","):
+        media, *parameters = (each.strip().lower() for each in part.split(";"))
+        refused = any(each.replace(" ", "") in REFUSED_BY_Q for each in parameters)
+        if media in ("", content_type, f"{kind}/*", "*/*", "*") and not refused:
+            return True
+    return not said.strip()
+
+
 def _hint(page: WebPage) -> str:
-    return "; name a namespace of yours: ?namespace=NAME" if page.namespaced else ""
+    return "; name a namespace of yours: ?namespace=NAME" if page.about.namespaced else ""
 
 
 def _unauthorized(text: str) -> Reply:

@@ -1,0 +1,302 @@
+"""Documents about requests, machines, Nodes and what they cost."""
+
+from typing import Literal, NotRequired, TypedDict
+
+from tgp.interfaces.documents import ApiVersion, Moment
+
+
+class ObjectName(TypedDict):
+    namespace: str
+    name: str
+
+
+# -- requests ----------------------------------------------------------------------------------------------------------
+
+
+class RequestItem(TypedDict):
+    namespace: str
+    name: str
+    phase: str
+    reason: str | None
+    message: str
+    gpu: str | None
+    provider: str | None
+    node: str | None
+    usdPerHour: float | None
+    usdSpent: float
+    endsAt: Moment | None
+    pods: int | None
+
+
+class StatusReport(TypedDict):
+    """Every request with its machine, the finished ones too."""
+
+    apiVersion: ApiVersion
+    kind: Literal["StatusReport"]
+    asOf: Moment
+    usdPerHour: float
+    requests: list[RequestItem]
+    more: NotRequired[bool]  # of the HTTP API: rows follow, for `after` with the last one's name
+
+
+class TimelineStepItem(TypedDict):
+    name: str
+    state: str
+    at: Moment | None
+    tookSeconds: float | None
+    note: str
+
+
+class RequestTimelineDocument(TypedDict):
+    apiVersion: ApiVersion
+    kind: Literal["RequestTimeline"]
+    namespace: str
+    name: str
+    at: Moment
+    phase: str
+    reason: str | None
+    message: str
+    ready: bool
+    over: bool
+    node: str | None
+    usdPerHour: float | None
+    usdSpent: float
+    endsAt: Moment | None
+    steps: list[TimelineStepItem]
+
+
+class AttemptItem(TypedDict):
+    number: int
+    offer: str
+    outcome: str | None
+    message: str
+    reservedAt: Moment | None
+    launchedAt: Moment | None
+    endedAt: Moment | None
+    usdPerHour: float | None
+    usdSpent: float | None
+
+
+class HolderItem(TypedDict):
+    namespace: str
+    name: str
+    phase: str
+    usdPerHour: float
+
+
+class RequestReason(TypedDict):
+    """Why a request is as it is, and what would help."""
+
+    apiVersion: ApiVersion
+    kind: Literal["RequestReason"]
+    namespace: str
+    name: str
+    at: Moment
+    phase: str
+    condition: str | None
+    reason: str | None
+    message: str
+    since: Moment | None
+    until: Moment | None
+    obstacles: list[str]
+    advice: list[str]
+    usdPerHour: float | None
+    usdSpent: float
+    nodeClass: str | None
+    held: bool
+    suspended: bool
+    attempts: list[AttemptItem]
+    holders: list[HolderItem] | None
+    next: str
+
+
+# -- machines ----------------------------------------------------------------------------------------------------------
+
+
+class NodeItem(TypedDict):
+    name: str
+    kind: str
+    provider: str | None
+    state: str
+    gpu: str | None
+    gpus: int
+    gpusUsed: int | None
+    usdPerHour: float | None
+    bootSeconds: int | None
+    createdAt: Moment | None
+    address: str | None
+    request: ObjectName | None
+
+
+class NodesReportDocument(TypedDict):
+    apiVersion: ApiVersion
+    kind: Literal["NodesReport"]
+    asOf: Moment
+    nodes: list[NodeItem]
+    more: NotRequired[bool]
+
+
+class MachineItem(TypedDict):
+    request: str | None
+    provider: str
+    token: str
+    instanceId: str | None
+    machine: str
+    state: str | None
+    usdPerHour: float | None
+    spentUsd: float
+    since: Moment | None
+
+
+class BuyerItem(TypedDict):
+    object: str
+    why: str
+    atOnce: bool
+    writtenAgainBy: str | None
+
+
+class HoldReport(TypedDict):
+    apiVersion: ApiVersion
+    kind: Literal["HoldReport"]
+    held: bool
+    reason: str | None
+    since: Moment | None
+    heldClasses: list[str]
+    message: str
+    usdPerHour: float
+    machines: list[MachineItem]
+    buyers: list[BuyerItem]
+
+
+class UnaskedItem(TypedDict):
+    provider: str
+    message: str
+
+
+class DownReport(TypedDict):
+    apiVersion: ApiVersion
+    kind: Literal["DownReport"]
+    cluster: str
+    context: str
+    proven: bool
+    message: str
+    left: list[MachineItem]
+    leftUsdPerHour: float
+    unasked: list[UnaskedItem]
+    bill: list[MachineItem]
+    billUsd: float
+    requests: list[str]
+    held: bool
+    freedPods: int
+    wouldBuyAgain: list[BuyerItem]
+    exitCode: int
+
+
+# -- cost --------------------------------------------------------------------------------------------------------------
+
+
+class CostItem(TypedDict):
+    group: str
+    machines: int
+    gpuHours: float
+    usd: float
+    runningUsd: float
+    savedUsd: float
+
+
+class CostReport(TypedDict):
+    apiVersion: ApiVersion
+    kind: Literal["CostReport"]
+    by: str
+    since: Moment | None
+    until: Moment | None
+    items: list[CostItem]
+    total: CostItem
+    usdPerHourNow: float
+    unreadable: list[str]
+
+
+# -- doctor ------------------------------------------------------------------------------------------------------------
+
+
+class AskedItem(TypedDict):
+    provider: str
+    credentials: str | None
+    account: str | None
+    answered: bool
+    machines: int | None
+    message: str
+
+
+class FindingItem(TypedDict):
+    problem: str
+    kind: str
+    about: str
+    message: str
+    usdPerHour: float | None
+    since: Moment | None
+    fix: str | None
+    fixable: bool
+    instanceId: str | None
+
+
+class DoctorReportDocument(TypedDict):
+    apiVersion: ApiVersion
+    kind: Literal["DoctorReport"]
+    cluster: str
+    context: str
+    asked: list[AskedItem]
+    findings: list[FindingItem]
+    machines: list[MachineItem]
+    usdPerHour: float
+    done: list[str]
+    failed: list[str]
+    summary: str
+    exitCode: int
+
+
+class LinkItem(TypedDict):
+    name: str
+    kind: str
+    message: str
+    fix: str | None
+
+
+class WayReport(TypedDict):
+    """What `tgp doctor KIND/NAME` examined, link by link."""
+
+    apiVersion: ApiVersion
+    kind: Literal["WayReport"]
+    cluster: str
+    about: str
+    links: list[LinkItem]
+    summary: str
+    exitCode: int
+
+
+class MarkedMachineItem(TypedDict):
+    cluster: str
+    provider: str
+    instanceId: str
+    state: str
+    usdPerHour: float | None
+
+
+class ProviderNotAsked(TypedDict):
+    provider: str
+    why: str
+
+
+class ProviderWithoutKey(TypedDict):
+    provider: str
+    variable: str
+
+
+class MarkedMachineList(TypedDict):
+    """Machines that tgp bought, for whichever cluster, as the providers list them."""
+
+    apiVersion: ApiVersion
+    kind: Literal["MarkedMachineList"]
+    machines: list[MarkedMachineItem]
+    notAsked: list[ProviderNotAsked]
+    withoutKey: list[ProviderWithoutKey]

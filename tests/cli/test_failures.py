@@ -1,0 +1,83 @@
+"""Every error of the cluster ends with the next step, whichever command meets it."""
+
+import click
+import pytest
+
+from tests.cli.program import answer
+from tests.cli.test_output import commands
+from tgp.app.main import tgp
+from tgp.interfaces.cli.failure import NO_CONFIG, REACH, RIGHTS, ended
+from tgp.ports.cluster import ClusterBusy, Forbidden
+
+# What each command needs besides flags for the cluster; None: it does not ask a cluster, or works without one.
+ARGUMENTS: dict[str, tuple[str, ...] | None] = {
+    "tgp breakeven": None,
+    "tgp budgets": (),
+    "tgp budgets report": (),
+    "tgp budgets reset": ("x", "--yes"),
+    "tgp budgets simulate": (),
+    "tgp budgets top-up": ("x", "--gpu-hours=1", "--until=friday"),
+    "tgp check": None,
+    "tgp cost": (),
+    "tgp crds apply": (),
+    "tgp crds diff": (),
+    "tgp doctor": (),
+    "tgp down": ("--yes",),
+    "tgp hold": (),
+    "tgp init": None,
+    "tgp mesh policy": None,
+    "tgp node test": ("x", "--yes"),
+    "tgp nodes": (),
+    "tgp observe": None,
+    "tgp offers": None,
+    "tgp operator": None,
+    "tgp plan": (),
+    "tgp release": ("--yes",),
+    "tgp rent": ("--gpu=L40S", "--class=x", "--max-price=3", "--yes"),
+    "tgp status": (),
+    "tgp talos check": None,
+    "tgp talos join-secret": None,
+    "tgp talos render": None,
+    "tgp watch": ("x",),
+    "tgp why": ("x",),
+}
+STAYS = {"tgp watch"}  # it waits until the cluster is back
+KUBECONFIG = """apiVersion: v1
+kind: Config
+current-context: c
+contexts: [{name: c, context: {cluster: c, user: u}}]
+clusters: [{name: c, cluster: {server: "http://127.0.0.1:9"}}]
+users: [{name: u, user: {token: x}}]
+"""
+
+
+def asks_a_cluster(command: click.Command) -> bool:
+    return any("--kubeconfig" in option.opts for option in command.params)
+
+
+def test_every_command_that_asks_a_cluster_is_tried():
+    assert {name for name, command in commands(tgp, "tgp") if asks_a_cluster(command)} == set(ARGUMENTS)
+
+
+@pytest.mark.parametrize("name", [name for name, words in ARGUMENTS.items() if words is not None])
+def test_without_a_kubeconfig_the_next_step_is_to_name_one(name, tmp_path):
+    said = answer(*name.split()[1:], *(ARGUMENTS[name] or ()), "--kubeconfig", str(tmp_path / "none"))
+
+    assert said.returncode == 2
+    assert said.stderr.splitlines()[-1] == f"next: {NO_CONFIG}"
+
+
+@pytest.mark.parametrize("name", [name for name, words in ARGUMENTS.items() if words is not None and name not in STAYS])
+def test_a_cluster_that_does_not_answer_is_looked_for_next(name, tmp_path):
+    file = tmp_path / "config"
+    file.write_text(KUBECONFIG)
+    said = answer(*name.split()[1:], *(ARGUMENTS[name] or ()), "--kubeconfig", str(file))
+
+    assert said.returncode in (1, 2)
+    assert said.stderr.splitlines()[-1] == f"next: {REACH} --kubeconfig {file}"
+
+
+def test_a_message_that_says_what_to_do_is_left_alone_and_others_get_their_step():
+    assert ended("install it: tgp crds apply", ClusterBusy("x"), ()) == "install it: tgp crds apply"
+    assert ended("no", Forbidden("x"), ("--context=a",)) == f"no\nnext: {RIGHTS} --context=a"
+    assert ended("no", None, ()) == "no"
