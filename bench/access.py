@@ -124,7 +124,7 @@ class _Bench:
         kubectl = Kubectl(toolbox.find(toolbox.KUBECTL), self._plane.kubeconfig, self._plane.directory)
         kubectl("apply", "--server-side", f"--filename={ROOT / 'deploy' / 'crds'}")
         kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=120s")
-        kubectl("apply", f"--filename={ROOT / 'deploy' / 'rbac'}")
+        kubectl("apply", f"--filename={ROOT / 'deploy' / 'rights.yaml'}")
         kubectl("create", "serviceaccount", ACCOUNT, f"--namespace={NAMESPACE}")
         account = f"--serviceaccount={NAMESPACE}:{ACCOUNT}"
         kubectl("create", "clusterrolebinding", ACCOUNT, "--clusterrole=tgp-metrics-reader", account)

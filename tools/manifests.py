@@ -1,7 +1,8 @@
 """`make manifests`: writes what users install from its sources, so that each is said once.
 
-The chart's roles and policy come from `deploy/rbac` and `deploy/policy`, its kinds from the types, its values from the
-table below and that of the operator's settings, and `deploy/install.yaml` from the chart. Tests compare all of them.
+Rights and policies are written in the chart's templates. Its kinds come from the types, its values from the table below
+and that of the operator's settings. The files of `deploy/` that are applied without Helm are rendered from the chart,
+and what the wheel carries of rights and policies is read from those. Tests compare all of them.
 """
 
 import io
@@ -23,8 +24,8 @@ from tgp.api.kinds import KINDS, Kind
 from tgp.api.values import DURATION
 from tgp.app.settings import BACKENDS, TABLE, Setting
 from tgp.core.power.node_groups import PARTS as GROUP_PARTS
-from tgp.services.shipped import documents
-from tools import toolbox
+from tgp.services.shipped import BUDGET_POLICIES, OPERATOR_RIGHTS, documents
+from tools import kind_policies, toolbox
 from tools.controlplane.helm import Helm
 from tools.dashboard import dashboard
 
@@ -32,10 +33,13 @@ ROOT = Path(__file__).parents[1]
 CHART = ROOT / "deploy" / "charts" / "tgp-operator"
 KINDS_CHART = ROOT / "deploy" / "charts" / "tgp-crds"
 INSTALL = ROOT / "deploy" / "install.yaml"
-RIGHTS = ROOT / "src" / "tgp" / "services" / "operator_rights.json"  # for the operator itself
+RIGHTS = ROOT / "deploy" / "rights.yaml"
+POLICIES = ROOT / "deploy" / "policies.yaml"
+CARRIED = ROOT / "src" / "tgp" / "services"  # by the wheel, for the operator itself and the embedded world
 PAGE = ROOT / "docs" / "values.md"
-NAMESPACE = "tgp-system"  # as deploy/rbac has it; the chart takes any other
+NAMESPACE = "tgp-system"  # in rendered files; the chart takes any other
 OLDEST = "1.28.0"  # install.yaml is for every Kubernetes that the chart is for
+NEWEST = "1.36.0"  # the first that knows every kind of policy
 WIDTH = 118
 MADE = "Made by `make manifests`; do not edit."
 
@@ -43,18 +47,15 @@ MADE = "Made by `make manifests`; do not edit."
 ELSEWHERE = {"networking.backend"}  # values of their own, named as in other charts
 NOT_IN_A_POD = {"kubeconfig", "context", "namespace", "leaderElect"}
 
-LABELS = '{{- include "tgp-operator.labels" . | nindent 4 }}'
-OUR_NAMESPACE = "{{ .Release.Namespace }}"
-MUTATING = '{{- if semverCompare ">=1.36-0" .Capabilities.KubeVersion.Version }}\n'
-POLICIES = '{{- if and .Values.policies.enabled (semverCompare ">=1.30-0" .Capabilities.KubeVersion.Version) }}\n'
-
-INSTALL_HEAD = """# The operator, its kinds and its rights: kubectl apply --server-side -f deploy/install.yaml
+HEAD = """# {what}: kubectl apply {how}-f deploy/{name}
 # Made by `make manifests` from deploy/charts/tgp-operator; do not edit.
-apiVersion: v1
+"""
+OUR_NAMESPACE = """apiVersion: v1
 kind: Namespace
 metadata:
   name: tgp-system
-  labels:
+"""
+RESTRICTED = """  labels:
     pod-security.kubernetes.io/enforce: restricted
 """
 
@@ -94,12 +95,6 @@ VALUES = (
     ),
     Value("image.pullSecrets", [], "Names of Secrets for the registry.", NAMES),
     Value(
-        "secretName",
-        "tgp-operator-secret",
-        "The Secret with your API keys. You create it; the notes after an install say which keys it has. Classes use "
-        "tgp-operator-secret unless they name another.",
-    ),
-    Value(
         "networking.backend",
         "",
         f"Mesh for classes that configure none: {', '.join(BACKENDS)}.",
@@ -125,8 +120,9 @@ VALUES = (
     ),
     Value(
         "resources",
-        {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"memory": "1Gi"}},
-        "Of each pod. It takes some 75 MiB when idle, and more with every pod, offer and machine it watches.",
+        {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}},
+        "Of each pod. It takes 55 MB when idle, 67 MB with a price list (`make bench NAME=startup`), and 119 MB while "
+        "200 machines are ordered at once (`make bench NAME=burst`).",
     ),
     Value("nodeSelector", {}, "Labels of the nodes it may run on; it never runs on a machine that it rented."),
     Value(
@@ -140,7 +136,15 @@ VALUES = (
         True,
         "From Kubernetes 1.30 on: in kube-system the operator may write bootstrap tokens and no other Secret, of pods "
         "it may change what budgets need and nothing else, budgets may deny new pods, and uninstalling is refused "
-        "while machines cost money. From 1.36 on: budgets may gate new pods.",
+        "while machines cost money; classes, pools and requests are refused that the operator would not accept, and "
+        "removing its finalizer from a machine that costs money is warned about. From 1.36 on: budgets may gate new "
+        "pods.",
+    ),
+    Value(
+        "policies.requireUse",
+        False,
+        "With the policies: pools and requests may be written only by users with the verb use on the GPUNodeClass that "
+        "they name.",
     ),
     Value("serviceMonitor.enabled", True, "A ServiceMonitor where the cluster knows that kind."),
     Value("serviceMonitor.labels", {}, "Labels by which your Prometheus selects it."),
@@ -197,18 +201,19 @@ VALUES = (
 
 
 def main() -> int:
-    for path, text in generated().items():  # first: the chart is rendered with them
-        _write(path, text)
+    _write(generated())  # first: the chart is rendered with them
     with tempfile.TemporaryDirectory() as home:
-        _write(INSTALL, install(Helm(toolbox.find(toolbox.HELM_CLIENT), Path(home))))
+        _write(rendered(Helm(toolbox.find(toolbox.HELM_CLIENT), Path(home))))
+    _write(carried())
     return 0
 
 
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if not path.exists() or path.read_text(encoding="utf-8") != text:
-        path.write_text(text, encoding="utf-8")
-        print(path.relative_to(ROOT))
+def _write(files: Mapping[Path, str]) -> None:
+    for path, text in files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+            print(path.relative_to(ROOT))
 
 
 def generated() -> dict[Path, str]:
@@ -217,26 +222,49 @@ def generated() -> dict[Path, str]:
         **{CHART / "crds" / file_name(kind): as_yaml(crd(kind)) for kind in KINDS if not kind.optional},
         **{KINDS_CHART / "templates" / file_name(kind): kept(kind) for kind in KINDS if not kind.optional},
         CHART / "files" / "dashboard.json": dashboard(),
-        RIGHTS: json.dumps(list(documents(ROOT / "deploy" / "rbac" / "operator.yaml")), indent=1) + "\n",
+        CHART / "templates" / "policy" / "kinds.yaml": kind_policies.template(),
         CHART / "values.yaml": values_file(),
         CHART / "values.schema.json": json.dumps(schema(), indent=2, ensure_ascii=False) + "\n",
-        CHART / "templates" / "rbac.yaml": template(ROOT / "deploy" / "rbac"),
-        CHART / "templates" / "policy.yaml": POLICIES + template(ROOT / "deploy" / "policy") + "{{- end }}\n",
         PAGE: page(),
     }
 
 
-def install(helm: Helm) -> str:
-    """The chart with its default values in one file."""
-    return INSTALL_HEAD + helm(
-        "template",
-        "tgp-operator",
-        str(CHART),
-        f"--namespace={NAMESPACE}",
-        "--include-crds",
-        "--no-hooks",
-        f"--kube-version={OLDEST}",
+def rendered(helm: Helm) -> dict[Path, str]:
+    """What is applied without Helm: the chart with its default values, all of it or a part."""
+    whole = HEAD.format(what="The operator, its kinds and its rights", how="--server-side ", name=INSTALL.name)
+    rights = HEAD.format(
+        what="Namespace, account and rights of the operator, roles for users", how="", name=RIGHTS.name
     )
+    policies = HEAD.format(what="Admission policies, from Kubernetes 1.30 on", how="", name=POLICIES.name)
+    return {
+        INSTALL: whole + OUR_NAMESPACE + RESTRICTED + _rendered(helm, OLDEST, "--include-crds", "--no-hooks"),
+        RIGHTS: rights + OUR_NAMESPACE + _rendered(helm, OLDEST, "--show-only=templates/rbac/*.yaml"),
+        POLICIES: policies + _rendered(helm, NEWEST, "--show-only=templates/policy/*.yaml"),
+    }
+
+
+def _rendered(helm: Helm, kubernetes: str, *options: str) -> str:
+    where = (f"--namespace={NAMESPACE}", f"--kube-version={kubernetes}")
+    return helm("template", "tgp-operator", str(CHART), *where, *options)
+
+
+def carried() -> dict[Path, str]:
+    """By the wheel, as JSON: what the operator asks for at its start, and what the embedded world installs."""
+    return {
+        CARRIED / OPERATOR_RIGHTS: _json([*documents(OUR_NAMESPACE), *from_template(RIGHTS, "rbac/operator.yaml")]),
+        CARRIED / BUDGET_POLICIES: _json(from_template(POLICIES, "policy/budgets.yaml")),
+    }
+
+
+def from_template(path: Path, name: str) -> list[dict[str, Any]]:
+    """The objects of a rendered file that a template made: Helm says above each where it comes from."""
+    parts = re.split(r"^---\n", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    told = f"# Source: tgp-operator/templates/{name}\n"
+    return [document for part in parts if part.startswith(told) for document in documents(part)]
+
+
+def _json(found: list[dict[str, Any]]) -> str:
+    return json.dumps(found, indent=1, ensure_ascii=False) + "\n"
 
 
 def kept(kind: Kind) -> str:
@@ -245,31 +273,6 @@ def kept(kind: Kind) -> str:
     definition["metadata"]["annotations"] = {"helm.sh/resource-policy": "keep"}
     text = re.sub(r"\{\{|\}\}", lambda found: '{{ "' + found.group() + '" }}', as_yaml(definition))
     return f"# {MADE}\n{text}"
-
-
-# Roles and policy: the text of the manifests, with the namespace and our labels filled in by Helm
-
-
-def template(folder: Path) -> str:
-    """All manifests of a folder but the Namespace, which Helm makes itself."""
-    documents = [text for path in sorted(folder.glob("*.yaml")) for text in _documents(path.read_text("utf-8"))]
-    return f"# {MADE} Written in deploy/{folder.name}.\n" + "---\n".join(
-        _templated(text) for text in documents if "\nkind: Namespace\n" not in text
-    )
-
-
-def _documents(text: str) -> list[str]:
-    return [f"{part.strip()}\n" for part in re.split(r"^---\n", text, flags=re.MULTILINE)]
-
-
-def _templated(text: str) -> str:
-    text = text.replace(NAMESPACE, OUR_NAMESPACE)
-    text = text.replace("resourceNames: [tgp-operator]", 'resourceNames: [{{ include "tgp-operator.lease" . }}]')
-    text = text.replace("RELEASE REVISION", "{{ .Release.Name }} {{ .Release.Revision }}")
-    if "\n  labels:\n" in text:
-        return text.replace("\n  labels:\n", f"\n  labels:\n    {LABELS}\n", 1)
-    text = re.sub(r"^(metadata:\n  name: .*\n)", rf"\1  labels:\n    {LABELS}\n", text, count=1, flags=re.MULTILINE)
-    return f"{MUTATING}{text}{{{{- end }}}}\n" if "\nkind: MutatingAdmissionPolicy" in text else text
 
 
 # Values: from the table above and the operator's own

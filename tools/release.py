@@ -5,13 +5,16 @@ charts are also kept in tests/charts: the next release is tried as an upgrade of
 """
 
 import hashlib
+import io
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +26,12 @@ from tools.manifests import CHART, INSTALL, KINDS_CHART, ROOT
 DIST = ROOT / "dist"
 FRAGMENTS = ROOT / "changelog.d"
 PREVIOUS = ROOT / "tests" / "charts"
+COMMITS = PREVIOUS / "commits.txt"  # of earlier releases: version and commit, the newest last
 RUNTIME = ROOT / "requirements" / "runtime.txt"
 LOCKED = re.compile(r"^([\w.-]+)==([^\s;]+)[^\\\n]*((?:\\\n    --hash=sha256:[0-9a-f]{64} ?)+)", re.MULTILINE)
 VERSIONED = ("src/tgp/__init__.py", "pyproject.toml", "deploy/charts/*/Chart.yaml")
 BUILD_BOUND_S = 300
+IN_THE_WHEEL = ("src/tgp", "deploy", "pyproject.toml")
 
 
 class ReleaseFailed(Exception):
@@ -44,6 +49,7 @@ def main() -> int:
     for chart in made:
         if chart.suffix == ".tgz":
             shutil.copy(chart, PREVIOUS)
+    keep_commit(asked)
     print("\n".join(str(path.relative_to(ROOT)) for path in made))
     print(f"Nothing was pushed. Commit {PREVIOUS.relative_to(ROOT)}, remove the fragments in changelog.d, and tag.")
     return 0
@@ -69,6 +75,38 @@ def release(version: str, into: Path) -> list[Path]:
     return sorted(into.iterdir())
 
 
+def keep_commit(version: str) -> None:
+    """Whose code the charts are for: the next release is tried beside it."""
+    others = [line for line in COMMITS.read_text("utf-8").splitlines() if line.split()[0] != version]
+    COMMITS.write_text("\n".join((*others, f"{version} {_git('rev-parse', 'HEAD')}", "")), encoding="utf-8")
+
+
+def _git(*arguments: str) -> str:
+    return subprocess.run(("git", *arguments), cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def former_code(into: Path) -> tuple[Path, dict[str, Path]]:
+    """The newest chart of an earlier release, and its code, unpacked, by the tag of its image.
+
+    No code: the history does not go back so far, and the tree's has to do. Not earlier is what `make release` has
+    written for the tree's own version.
+    """
+    released = (line.split() for line in COMMITS.read_text("utf-8").splitlines())
+    *_, (version, commit) = (each for each in released if each[0] != __version__)
+    chart = PREVIOUS / f"tgp-operator-{version}.tgz"
+    packed = subprocess.run(("git", "archive", commit, *IN_THE_WHEEL), cwd=ROOT, capture_output=True, check=False)
+    if packed.returncode != 0:
+        return chart, {}
+    with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as archive:
+        archive.extractall(into, filter="data")
+    project = tomllib.loads((into / "pyproject.toml").read_text(encoding="utf-8"))
+    included = project["tool"]["hatch"]["build"]["targets"]["wheel"].get("force-include", {})
+    for source, place in included.items():
+        (into / "src" / place).parent.mkdir(parents=True, exist_ok=True)
+        (into / source).rename(into / "src" / place)
+    return chart, {version: into / "src" / "tgp"}
+
+
 def changelog(version: str) -> str:
     """One line per fragment, in the order of their names."""
     fragments = sorted(FRAGMENTS.glob("*.change.md"))
@@ -78,11 +116,9 @@ def changelog(version: str) -> str:
 
 def wheel(into: Path) -> None:
     """Twice: what cannot be built again byte for byte cannot be checked by others."""
-    when = subprocess.run(
-        ("git", "log", "-1", "--format=%ct"), cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout
+    when = _git("log", "-1", "--format=%ct")
     with tempfile.TemporaryDirectory() as folder:
-        first, second = (_built(Path(folder) / turn, when.strip()) for turn in ("first", "second"))
+        first, second = (_built(Path(folder) / turn, when) for turn in ("first", "second"))
         if _digest(first) != _digest(second):
             raise ReleaseFailed("two builds of the wheel differ: something of this machine or moment gets into it")
         shutil.copy(first, into)

@@ -6,13 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.amounts import PROVING
 from tests.controlplane.node_registrar import NodeRegistrar
 from tests.controlplane.simulators import Simulators
-from tools.controlplane.fixtures import a_control_plane
+from tools import toolbox
+from tools.controlplane.fixtures import a_control_plane, say_past_capturing
+from tools.controlplane.helm import Helm
 from tools.controlplane.plane import EVERYTHING, ControlPlane
 
 WAIT_BOUND_S = 120
-POLL_S = 0.05
+POLL_S = 0.2  # each look costs the API server as much as us
 
 
 @pytest.fixture(scope="module")
@@ -20,6 +23,16 @@ def plane(pytestconfig) -> Iterator[ControlPlane]:
     """Of the file alone; one that needs another defines its own."""
     with a_control_plane(pytestconfig, EVERYTHING) as running:
         yield running
+
+
+HELMS = {**({"helm3": toolbox.HELM_CLIENT} if PROVING else {}), "helm4": toolbox.NEWER_HELM_CLIENT}
+
+
+@pytest.fixture(scope="module", params=HELMS.values(), ids=HELMS)
+def helm(request, pytestconfig, plane) -> Helm:
+    """The newer one; `make prove` tries both."""
+    program = toolbox.find(request.param, say=lambda line: say_past_capturing(pytestconfig, line))
+    return Helm(program, plane.directory, plane.kubeconfig)
 
 
 @pytest.fixture(scope="module")

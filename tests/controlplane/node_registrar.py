@@ -24,7 +24,7 @@ class NodeRegistrar:
     """Looks at the fleets a few times a second while it is open."""
 
     def __init__(self, simulators: Simulators, admin: AdminClient) -> None:
-        self._simulators = simulators
+        self.simulators = simulators
         self._admin = admin
         self._awake: dict[str, BootIdentity] = {}  # by machine id
         self._closing = threading.Event()
@@ -44,7 +44,7 @@ class NodeRegistrar:
 
     def _run(self) -> None:
         while not self._closing.wait(POLL_S):
-            for provider, machine in self._simulators.machines():
+            for provider, machine in self.simulators.machines():
                 try:
                     self._attend_to(provider, machine)
                 except OSError:
@@ -73,7 +73,7 @@ class NodeRegistrar:
         self._admin.call("PATCH", f"/api/v1/nodes/{plate.node}/status", change)
 
     def _wake(self, plate: BootIdentity, machine: SimulatedMachine) -> None:
-        node = node_of(plate, machine, self._simulators.joins(plate.guest) if plate.guest is not None else "")
+        node = node_of(plate, machine, self.simulators.joins(plate.guest) if plate.guest is not None else "")
         if not self.with_gpus:
             del node["status"]["capacity"][GPU]  # its allocatable is the same table
         try:

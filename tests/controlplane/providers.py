@@ -35,6 +35,7 @@ GPUS = {
     "simulated": ("T4", 1),
 }
 PROVIDERS = {name: Asked(*GPUS[name], facts_of(name).boot) for name in SIMULATORS}
+ANY_TAINT = [{"operator": "Exists"}]
 BOXES_NAMED = range(4)  # of the cellar: one of each build
 
 
@@ -63,3 +64,14 @@ def written(settings: ProviderSettings) -> dict[str, Any]:
     whole = msgspec.to_builtins(settings)
     plain = msgspec.to_builtins(ProviderSettings())
     return {name: value for name, value in whole.items() if value != plain.get(name)}
+
+
+def a_device_plugin() -> dict[str, Any]:
+    labels = {"app": "nvidia-device-plugin"}
+    pod = {"containers": [{"name": "plugin", "image": "k8s-device-plugin:any"}], "tolerations": ANY_TAINT}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": "nvidia-device-plugin", "namespace": "kube-system"},
+        "spec": {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": pod}},
+    }

@@ -170,6 +170,11 @@ class Simulators:
     def urls(self) -> dict[str, str]:
         return self.look(lambda api: dict(api.urls))
 
+    @property
+    def factory_url(self) -> str:
+        """Of the pretend image factory."""
+        return self._beside[urlsplit(FACTORY_URL).netloc]
+
     def keys(self) -> dict[str, str]:
         """As people keep them in the operator's Secret."""
         return self.look(

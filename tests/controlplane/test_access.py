@@ -18,8 +18,10 @@ from typing import Any
 import pytest
 
 from tests.cli.program import environment
+from tests.documents import compare
 from tgp.core.access.certificate import AUTHORITY_CONFIG_MAP, CERTIFICATE, OUR_SECRET
 from tgp.core.access.token import AUDIENCE, TOKEN_HEADER
+from tgp.interfaces.web.api_pages import ENTRIES
 from tools.controlplane.client import AdminClient
 from tools.controlplane.kubectl import Kubectl
 from tools.controlplane.nodes import fake_node
@@ -44,7 +46,7 @@ def admin(plane, kubectl_program) -> Kubectl:
     run = Kubectl(kubectl_program, plane.kubeconfig, plane.directory)
     run("apply", "--server-side", f"--filename={ROOT / 'deploy' / 'crds'}")
     run("wait", "--for=condition=Established", "crd", "--all", "--timeout=120s")
-    run("apply", f"--filename={ROOT / 'deploy' / 'rbac'}")
+    run("apply", f"--filename={ROOT / 'deploy' / 'rights.yaml'}")
     run("create", "serviceaccount", "prometheus", "-n", "default")
     return run
 
@@ -117,6 +119,13 @@ def test_401_403_and_200_are_what_the_api_server_says(plane, admin, served, even
     viewer = a_token(admin, f"--audience={AUDIENCE}", "--duration=10m", name="tgp-viewer", namespace=NAMESPACE)
     status, content = get(admin, served, "/api/v1/offers", viewer, TOKEN_HEADER)
     assert (status, json.loads(content)["kind"]) == (200, "OfferList")
+    for entry in ENTRIES:
+        if "{" in entry.about.path:
+            continue
+        status, content = get(admin, served, entry.about.path, viewer, TOKEN_HEADER)
+        assert (status, json.loads(content).get("kind")) == (200, entry.about.kinds[0]), content
+        compare(json.loads(content))
+    assert get(admin, served, "/api/v1/why/request/default/nothing", viewer, TOKEN_HEADER)[0] == 404
     assert get(admin, served, token=viewer)[0] == 403, "prices are no metrics"
     elsewhere = AdminClient(plane.url, plane.ca_file, viewer)
     assert elsewhere.ask("GET", "/api")[0] == 401, "the token opens nothing at the API server"

@@ -4,14 +4,12 @@ import http.client
 import json
 import random
 import re
-import signal
 import ssl
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -20,10 +18,24 @@ from urllib.parse import urlsplit
 import msgspec
 import pytest
 
+from bench.budget import run as bench
+from bench.budget.connection import Connection
+from bench.budget.operators import Operator
+from bench.budget.stage import Knobs, Stage
+from bench.budget.truth import Truth
 from tests.controlplane import budget_cases
+from tests.controlplane.budget_objects import (
+    EVERY_KIND,
+    a_budget,
+    a_deployment,
+    a_job,
+    a_pod,
+    every_kind,
+    without_gpu,
+)
 from tests.sim.an_operator import furnish
 from tgp.api.budget import GPUWorkloadBudget
-from tgp.api.resource import GPU_WORKLOAD_BUDGET, LEGACY_BUDGET, NAMESPACE, POD
+from tgp.api.resource import GPU_WORKLOAD_BUDGET, JOB, LEGACY_BUDGET, NAMESPACE, POD
 from tgp.app.demo.fixtures import create_object
 from tgp.core.budgets.admission import GATE, LABEL, refusal
 from tgp.core.model.object_key import ObjectKey
@@ -31,9 +43,10 @@ from tgp.core.model.pod import COUNTED
 from tgp.services.shipped import budget_policies
 from tgp.sim.apiserver.status_errors import Failure
 from tgp.sim.world import World
+from tools.controlplane.fixtures import a_control_plane
 from tools.controlplane.kubectl import Kubectl, KubectlFailed
-from tools.controlplane.nodes import RUNS_FOR, fake_node
-from tools.controlplane.plane import ControlPlane
+from tools.controlplane.nodes import fake_node
+from tools.controlplane.plane import EVERYTHING, ControlPlane
 
 ROOT = Path(__file__).parents[2]
 NAMESPACES = 20
@@ -46,12 +59,26 @@ RARE = 20  # pods: every kind of answer was given at least to so many
 
 
 @pytest.fixture(scope="module")
+def plane(pytestconfig) -> Iterator[ControlPlane]:
+    with a_control_plane(pytestconfig, replace(EVERYTHING, version=pytestconfig.getoption("--kubernetes"))) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def policies(plane) -> None:
+    """Skips what a release without admission policies cannot show."""
+    if plane.wanted.version != EVERYTHING.version:
+        pytest.skip(f"Kubernetes {plane.wanted.version} has no admission policies")
+
+
+@pytest.fixture(scope="module")
 def admin(plane, kubectl_program) -> Kubectl:
     run = Kubectl(kubectl_program, plane.kubeconfig, plane.directory)
     run("apply", "--server-side", "--recursive", f"--filename={ROOT / 'deploy' / 'crds'}")
     run("wait", "--for=condition=Established", "crd", "--all", "--timeout=120s")
-    run("apply", f"--filename={ROOT / 'deploy' / 'rbac'}")
-    run("apply", f"--filename={ROOT / 'deploy' / 'policy'}")
+    run("apply", f"--filename={ROOT / 'deploy' / 'rights.yaml'}")
+    if plane.wanted.version == EVERYTHING.version:
+        run("apply", f"--filename={ROOT / 'deploy' / 'policies.yaml'}")
     run.apply(fake_node("own", {"cpu": "64", "nvidia.com/gpu": "64"}))
     return run
 
@@ -130,7 +157,7 @@ def words(world: World, message: str) -> str:
     return refusal(ObjectKey(namespace, name), msgspec.convert(found, GPUWorkloadBudget))
 
 
-def test_the_policies_and_the_predicate_agree_about_a_thousand_pods(plane, admin, eventually):
+def test_the_policies_and_the_predicate_agree_about_a_thousand_pods(plane, admin, policies, eventually):
     """By dry run: refused or not and in which words, gated or not, held by a finalizer or not."""
     chance = random.Random(CHANCE)
     namespaces = [f"team-{number}" for number in range(NAMESPACES)]
@@ -172,26 +199,22 @@ def test_the_policies_and_the_predicate_agree_about_a_thousand_pods(plane, admin
 # -- the operator under its shipped rights -----------------------------------------------------------------------------
 
 USED_UP_IN = {"deny": "Deny", "gate": "Gate", "evict": "Off"}  # namespaces, and the admission of their budgets
-TEAM = {"team": "a"}
 TOLERATED = [  # what every pod has
     {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
     for key in ("not-ready", "unreachable")
 ]
+BLOCKS = "tests-block-finalizers"  # a policy of a test
 SEED = ROOT / "deploy" / "examples" / "seeds" / "readme-legacy-budget.yaml"
 
 
 @pytest.fixture(scope="module")
-def operator(plane, admin, tmp_path_factory) -> Iterator[Path]:
-    """Its log."""
-    log = tmp_path_factory.mktemp("operator") / "operator.log"
-    kubeconfig = plane.kubeconfig_for_service_account("tgp-system", "tgp-operator")
-    command = [sys.executable, "-m", "tgp", "operator", "--kubeconfig", str(kubeconfig), "--listen", ""]
-    with log.open("wb") as file:
-        process = subprocess.Popen(command, stdout=file, stderr=file)
-    yield log
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(60) == 0, log.read_text()
-    assert "orbidden" not in log.read_text(), "a right is missing"
+def operator(plane, admin, tmp_path_factory) -> Iterator[Operator]:
+    made = Operator(plane, tmp_path_factory.mktemp("operator") / "operator.log")
+    made.start()
+    yield made
+    assert made.stop() == 0, made.log.read_text()
+    refused = [line for line in made.log.read_text().splitlines() if "orbidden" in line and BLOCKS not in line]
+    assert not refused, "a right is missing"
 
 
 @pytest.fixture(scope="module")
@@ -200,48 +223,23 @@ def used_up(plane, admin, operator, eventually) -> None:
     for namespace, admission in USED_UP_IN.items():
         admin("create", "namespace", namespace)
         spec = {
-            "selector": {"matchLabels": TEAM},
             "quota": {"gpuHours": "0.001", "windowHours": 1},
             "enforcement": {"action": "Evict", "gracePeriodSeconds": 0, "admission": admission},
         }
-        admin.apply(
-            {
-                "apiVersion": "tgp.io/v1",
-                "kind": "GPUWorkloadBudget",
-                "metadata": {"name": "team-a", "namespace": namespace},
-                "spec": spec,
-            }
-        )
+        admin.apply(a_budget(namespace, **spec))
         eventually(lambda name=namespace: "account" in budget_status(plane, name))
         admin.apply(a_pod("first", namespace))
     for namespace in USED_UP_IN:
         eventually(lambda name=namespace: holds(plane, name, "QuotaExceeded"))
 
 
-def a_pod(name: str, namespace: str) -> dict[str, Any]:
-    metadata = {"name": name, "namespace": namespace, "labels": TEAM}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod_spec()}
-
-
-def pod_spec() -> dict[str, Any]:
-    container = {"name": "main", "image": "example.org/main:1", "resources": {"limits": {"nvidia.com/gpu": 1}}}
-    return {"containers": [container], "restartPolicy": "Always"}
-
-
-def a_job(name: str, namespace: str) -> dict[str, Any]:
-    template = {
-        "metadata": {"labels": TEAM, "annotations": {RUNS_FOR: "1h"}},
-        "spec": {**pod_spec(), "restartPolicy": "Never"},
+def running(plane: ControlPlane, namespace: str) -> set[str]:
+    """Names of what its running pods belong to: of a pod without owner its own."""
+    return {
+        re.match(r"[a-z]+", pod["metadata"]["name"]).group()
+        for pod in pods(plane, namespace)
+        if pod["status"].get("phase") == "Running"
     }
-    metadata = {"name": name, "namespace": namespace}
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": template}}
-
-
-def a_deployment(name: str, namespace: str) -> dict[str, Any]:
-    labels = {**TEAM, "app": name}
-    spec = {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": pod_spec()}}
-    metadata = {"name": name, "namespace": namespace}
-    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
 
 
 def budget_status(plane: ControlPlane, namespace: str, name: str = "team-a") -> dict[str, Any]:
@@ -263,10 +261,13 @@ def test_a_budget_that_is_used_up_evicts_what_runs(plane, used_up, eventually):
     for namespace in USED_UP_IN:
         eventually(lambda name=namespace: pods(plane, name) == [])
         assert "lastEnforcementAt" in budget_status(plane, namespace)
-        assert not holds(plane, namespace, "Degraded"), budget_status(plane, namespace)["conditions"]
+        eventually(lambda name=namespace: budget_status(plane, name)["gpusInUse"] == "0", within_s=30)
+        assert "nextChangeAt" in budget_status(plane, namespace)
+        if plane.wanted.version == EVERYTHING.version:
+            assert not holds(plane, namespace, "Degraded"), budget_status(plane, namespace)["conditions"]
 
 
-def test_a_bare_pod_a_job_and_a_deployment_are_denied_and_say_why(plane, admin, used_up, eventually):
+def test_a_bare_pod_a_job_and_a_deployment_are_denied_and_say_why(plane, admin, used_up, policies, eventually):
     refused = r"budget deny/team-a is used up .* GPU-hours\): .*Next: tgp why budget/deny/team-a"
     eventually(lambda: "tgp.io/admission" in str(plane.admin.call("GET", GPU_WORKLOAD_BUDGET.path("deny", "team-a"))))
     eventually(
@@ -285,12 +286,9 @@ def test_a_bare_pod_a_job_and_a_deployment_are_denied_and_say_why(plane, admin, 
     admin("create", "--dry-run=server", "-f", "-", stdin=json.dumps(without_gpu(a_pod("free", "deny"))))
 
 
-def without_gpu(pod: dict[str, Any]) -> dict[str, Any]:
-    pod["spec"]["containers"][0].pop("resources")
-    return pod
-
-
-def test_a_bare_pod_a_job_and_a_deployment_wait_behind_the_gate_and_are_let_go(plane, admin, used_up, eventually):
+def test_a_bare_pod_a_job_and_a_deployment_wait_behind_the_gate_and_are_let_go(
+    plane, admin, used_up, policies, eventually
+):
     gate_of_a_sentinel = json.dumps(a_pod("x", "gate"))
     eventually(lambda: GATE in admin("create", "--dry-run=server", "-o", "json", "-f", "-", stdin=gate_of_a_sentinel))
     admin.apply(a_pod("bare", "gate"), a_job("train", "gate"), a_deployment("serve", "gate"))
@@ -304,6 +302,114 @@ def test_a_bare_pod_a_job_and_a_deployment_wait_behind_the_gate_and_are_let_go(p
     eventually(lambda: all(pod["status"]["phase"] == "Running" for pod in pods(plane, "gate")))
     eventually(lambda: "gatedPods" not in budget_status(plane, "gate"))
     assert len(pods(plane, "gate")) == 3
+
+
+def test_a_job_is_paused_and_goes_on_and_what_cannot_be_paused_says_so(plane, admin, operator, eventually):
+    admin("create", "namespace", "pause")
+    admin.apply(a_budget("pause", quota={"gpuHours": 100, "windowHours": 1}, enforcement={"action": "Pause"}))
+    eventually(lambda: "account" in budget_status(plane, "pause"))
+    admin.apply(*every_kind("pause"))
+    eventually(lambda: running(plane, "pause") == EVERY_KIND)
+    path, job = GPU_WORKLOAD_BUDGET.path("pause", "team-a"), JOB.path("pause", "train")
+    small = {"quota": {"gpuHours": "0.001"}, "enforcement": {"action": "Pause", "gracePeriodSeconds": 0}}
+    plane.admin.call("PATCH", path, {"spec": small})
+    eventually(lambda: plane.admin.call("GET", job)["spec"].get("suspend") is True)
+    eventually(lambda: running(plane, "pause") == EVERY_KIND - {"train"})
+
+    def annotated() -> int:
+        return sum("tgp.io/paused-by" in pod["metadata"].get("annotations", {}) for pod in pods(plane, "pause"))
+
+    eventually(lambda: annotated() == len(EVERY_KIND) - 1)
+    eventually(lambda: holds(plane, "pause", "Degraded"))
+    (row,) = [each for each in budget_status(plane, "pause")["conditions"] if each["type"] == "Degraded"]
+    assert row["reason"] == "PauseUnavailable"
+    assert {"ReplicaSet", "StatefulSet"} <= set(re.findall(r"ReplicaSet|StatefulSet", row["message"])), row["message"]
+    plane.admin.call("PATCH", path, {"spec": {"quota": {"gpuHours": 100}}})
+    eventually(lambda: running(plane, "pause") == EVERY_KIND)
+    eventually(lambda: annotated() == 0)
+    assert "tgp.io/paused-by" not in plane.admin.call("GET", job)["metadata"].get("annotations", {})
+
+
+def counted(plane: ControlPlane) -> set[str]:
+    """Names of what the pods belong to that the finalizer holds, those that are being deleted, too."""
+    items = plane.admin.call("GET", POD.path("exact"))["items"]
+    held = [pod["metadata"] for pod in items if COUNTED in pod["metadata"].get("finalizers", ())]
+    return {re.match(r"[a-z]+", meta["name"]).group() for meta in held}
+
+
+@pytest.fixture(scope="module")
+def exact(plane, admin, operator, eventually) -> None:
+    """One of each kind runs, and is held until it is counted."""
+    admin("create", "namespace", "exact")
+    quota = {"gpuHours": 100, "windowHours": 1}
+    admin.apply(a_budget("exact", quota=quota, enforcement={"action": "AlertOnly"}, accounting="Exact"))
+    eventually(lambda: "account" in budget_status(plane, "exact"))
+    admin.apply(*every_kind("exact"))
+    eventually(lambda: counted(plane) == EVERY_KIND == running(plane, "exact"))
+
+
+def test_exact_counts_each_pod_before_it_goes_and_its_owner_goes_on(plane, admin, exact, eventually):
+    before = {pod["metadata"]["uid"] for pod in pods(plane, "exact")}
+    for pod in pods(plane, "exact"):
+        plane.admin.call("DELETE", POD.path("exact", pod["metadata"]["name"]))
+    eventually(
+        lambda: not before & {pod["metadata"]["uid"] for pod in plane.admin.call("GET", POD.path("exact"))["items"]}
+    )
+    assert float(budget_status(plane, "exact")["consumedGpuHours"]) > 0
+    eventually(lambda: running(plane, "exact") == EVERY_KIND - {"bare"})
+    eventually(lambda: counted(plane) == EVERY_KIND - {"bare"})
+
+
+def blocking() -> list[dict[str, Any]]:
+    """A policy by which no finalizer of ours can be taken off."""
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["pods"]}
+    kept = "!has(oldObject.metadata.finalizers) || has(object.metadata.finalizers)"
+    policy = {"matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": kept}]}
+    api, meta = "admissionregistration.k8s.io/v1", {"name": BLOCKS}
+    bound = {"policyName": BLOCKS, "validationActions": ["Deny"]}
+    return [
+        {"apiVersion": api, "kind": "ValidatingAdmissionPolicy", "metadata": meta, "spec": policy},
+        {"apiVersion": api, "kind": "ValidatingAdmissionPolicyBinding", "metadata": meta, "spec": bound},
+    ]
+
+
+@pytest.mark.usefixtures("policies", "exact")
+def test_killed_between_the_accounts_write_and_the_finalizer_a_pod_counts_once(plane, admin, operator, eventually):
+    admin.apply(a_pod("last", "exact"), *blocking())
+    eventually(lambda: "last" in counted(plane) and "last" in running(plane, "exact"))
+    path, free = POD.path("exact", "last"), {"metadata": {"finalizers": None}}
+    with closing(Caller(plane)) as call:
+        eventually(lambda: call("PATCH", f"{path}?dryRun=All", free)[0] == 422)
+    eventually(lambda: budget_status(plane, "exact")["gpusInUse"] == str(len(EVERY_KIND)))
+    plane.admin.call("DELETE", path)
+    eventually(lambda: budget_status(plane, "exact")["gpusInUse"] == str(len(EVERY_KIND) - 1))
+    assert "last" in counted(plane), "its end is written, and the finalizer still there"
+    for owner in ("jobs/train", "deployments/serve", "statefulsets/keep"):
+        admin("delete", "--namespace=exact", owner, "--wait=false", "--cascade=background")
+    eventually(lambda: float(budget_status(plane, "exact")["gpusInUse"]) == 0)
+    written = budget_status(plane, "exact")["consumedGpuHours"]
+    operator.kill()
+    for made in reversed(blocking()):
+        admin("delete", made["kind"], BLOCKS)
+    operator.start()
+    eventually(lambda: plane.admin.call("GET", POD.path("exact"))["items"] == [])
+    assert budget_status(plane, "exact")["consumedGpuHours"] == written
+
+
+def test_a_small_bench_shows_nothing_below_the_truth_and_no_refund(plane, admin, operator, tmp_path, capsys):
+    """`python -m bench budget` with less of everything: pods that end, are deleted, and a killed operator."""
+    knobs = Knobs(count=8, rate=10, runtime=4, gpus="100m", observe=9)
+    with Connection(plane) as lists, Truth(lists, knobs.units, every_s=0.25) as truth:
+        made = Stage(plane, knobs, truth, [operator])
+        with made.calls:
+            bench.measure(made, tmp_path, moments=(3.0, 6.0), away_s=5.0)
+    line = capsys.readouterr().out.splitlines()[-1]
+    said = dict(part.split("=") for part in line.split()[1:])
+    assert (said["tracked"], said["below_truth"]) == ("8/8", "0"), line
+    assert abs(float(said["asof_error"])) <= 0.005, line
+    assert abs(float(said["refund"])) <= 0.005, line
+    assert 0 <= float(said["away"]) <= float(said["away_bound"]), line
+    assert next(tmp_path.rglob("SUMMARY.md")).read_text().count(line) == 1
 
 
 def test_the_seeds_budget_counts_under_both_groups(plane, admin, operator, eventually):
@@ -348,7 +454,7 @@ def test_the_seeds_budget_counts_under_both_groups(plane, admin, operator, event
         ({"spec": {"nodeSelector": {"a": "b"}}}, "spec"),
     ],
 )
-def test_the_operator_may_change_of_a_pod_what_budgets_need_and_nothing_else(plane, admin, change, refused):
+def test_the_operator_may_change_of_a_pod_what_budgets_need_and_nothing_else(plane, admin, policies, change, refused):
     name, path = "guarded", POD.path("default", "guarded")
     if admin.run("get", "pod", name).returncode:
         pod = without_gpu(a_pod(name, "default"))

@@ -83,7 +83,7 @@ def replicas(plane, simulators, kubectl_program, tmp_path_factory) -> Iterator[R
         run = Kubectl(kubectl_program, plane.kubeconfig, plane.directory)
         run("apply", "--server-side", f"--filename={ROOT / 'deploy' / 'crds'}")
         run("wait", "--for=condition=Established", "crd", "--all", "--timeout=120s")
-        run("apply", f"--filename={ROOT / 'deploy' / 'rbac'}")
+        run("apply", f"--filename={ROOT / 'deploy' / 'rights.yaml'}")
         run("create", "namespace", HOME)
         run("label", "namespace", "default", f"{ALLOW_UNTRUSTED}=true", "team=ours")
         run.apply(a_secret(simulators), join_secret(), a_device_plugin(), *the_classes(simulators), *the_tenant())

@@ -13,18 +13,17 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tools import toolbox
-from tools.controlplane.fixtures import a_control_plane, say_past_capturing
-from tools.controlplane.helm import Helm, HelmFailed
+from tools.controlplane.fixtures import a_control_plane
+from tools.controlplane.helm import HelmFailed
 from tools.controlplane.kubectl import Kubectl
 from tools.controlplane.nodes import fake_node
 from tools.controlplane.plane import EVERYTHING, ControlPlane
-from tools.manifests import CHART, INSTALL, KINDS_CHART
-from tools.release import PREVIOUS
+from tools.manifests import CHART, INSTALL, KINDS_CHART, ROOT
 
 NAMESPACE = "tgp-system"
 DEPLOYMENT = "deployment/tgp-operator-controller-manager"
@@ -58,13 +57,9 @@ def admin(plane, kubectl_program) -> Kubectl:
         "metadata": {"name": NAMESPACE, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}},
     }
     run.apply(fake_node("own-1"), fake_node("own-2"), rented, namespace)
+    run("apply", "--server-side", f"--filename={ROOT / 'deploy' / 'crds'}")  # by hand, before Helm is used
+    run("wait", "--for=condition=Established", "crd", "--all", "--timeout=120s")
     return run
-
-
-@pytest.fixture(scope="module", params=[toolbox.HELM_CLIENT, toolbox.NEWER_HELM_CLIENT], ids=["helm3", "helm4"])
-def helm(request, pytestconfig, plane) -> Helm:
-    program = toolbox.find(request.param, say=lambda line: say_past_capturing(pytestconfig, line))
-    return Helm(program, plane.directory, plane.kubeconfig)
 
 
 @contextmanager
@@ -137,6 +132,8 @@ def test_the_life_of_an_installation(plane, admin, helm, tmp_path):
     told = helm("install", "tgp", str(CHART), f"--namespace={NAMESPACE}", *WAIT)
     assert "Missing: Secret tgp-operator-secret" in told
     assert "Missing: a GPUNodeClass" in told
+    assert "Missing: a GPU device plugin" in told
+    assert "The kinds were created on 20" in told
     assert f"kubectl -n {NAMESPACE} create secret generic tgp-operator-secret" in told
     assert {pod["spec"]["nodeName"] for pod in pods(admin)} == {"own-1", "own-2"}
     first = hash_of(admin)
@@ -149,10 +146,15 @@ def test_the_life_of_an_installation(plane, admin, helm, tmp_path):
     assert not holder(admin), "released"
     assert "forbidden" not in log.read_text()
 
-    with pytest.raises(HelmFailed, match="cannot be imported into the current release"):
+    with pytest.raises(HelmFailed, match=f"installed already, as release tgp in namespace {NAMESPACE}"):
         helm("install", "second", str(CHART), "--namespace=elsewhere", "--create-namespace")
 
-    admin("create", "secret", "generic", "tgp-operator-secret", "-n", NAMESPACE, "--from-literal=VULTR_API_KEY=none")
+    admin("create", "secret", "generic", "tgp-operator-secret", "-n", NAMESPACE)
+    told = helm("upgrade", "tgp", str(CHART), f"--namespace={NAMESPACE}", "--dry-run=server")
+    assert "Secret tgp-operator-secret has none." in told
+    assert f"kubectl -n {NAMESPACE} patch secret tgp-operator-secret" in told
+    key = '{"stringData":{"VULTR_API_KEY":"none"}}'
+    admin("patch", "secret", "tgp-operator-secret", "-n", NAMESPACE, "-p", key)
     told = helm("upgrade", "tgp", str(CHART), f"--namespace={NAMESPACE}", "--set=settings.workers=8", *WAIT)
     assert "has the keys: VULTR_API_KEY." in told
     assert "GPUNodeClasses: 1." in told
@@ -176,12 +178,31 @@ def test_the_life_of_an_installation(plane, admin, helm, tmp_path):
     admin("delete", "secret/tgp-operator-secret", "-n", NAMESPACE)
 
 
-def test_every_earlier_release_is_upgraded_to_this_one(admin, helm):
-    """Kinds first, as the documentation says; the tree itself stands for a release that was just made."""
-    for chart in (*sorted(PREVIOUS.glob("tgp-operator-*.tgz")), CHART):
-        helm("install", "tgp", str(chart), f"--namespace={NAMESPACE}")
-        helm("upgrade", "--install", "kinds", str(KINDS_CHART), f"--namespace={NAMESPACE}", "--take-ownership")
-        helm("upgrade", "tgp", str(CHART), f"--namespace={NAMESPACE}", "--reset-then-reuse-values", *WAIT)
-        helm("uninstall", "tgp", f"--namespace={NAMESPACE}", *WAIT)
-        helm("uninstall", "kinds", f"--namespace={NAMESPACE}")
-        disown_kinds(admin)
+def test_the_longest_name_and_another_namespace_are_accepted_by_the_api_server(admin, helm):
+    admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "elsewhere"}})
+    options = ("--namespace=elsewhere", "--no-hooks", "--kube-version=1.36.0")
+    manifest = helm("template", "r" * 53, str(CHART), *options)
+
+    admin("apply", "--server-side", "--dry-run=server", "--filename=-", stdin=manifest)
+
+
+def test_who_may_not_create_policies_is_told_so_and_can_install_without_them(plane, admin, helm):
+    everything_else = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": "deployer"},
+        "rules": [
+            {"apiGroups": [group], "resources": ["*"], "verbs": ["*"]}
+            for group in ("", "apps", "policy", "rbac.authorization.k8s.io", "apiextensions.k8s.io", "tgp.io")
+        ],
+    }
+    admin.apply(everything_else)
+    admin("create", "clusterrolebinding", "deployer", "--clusterrole=deployer", "--user=deployer")
+    deployer = replace(helm, kubeconfig=plane.kubeconfig_for_user("deployer"))
+    with pytest.raises(HelmFailed, match=r'"(mutating|validating)admissionpolicies"'):
+        deployer("install", "tgp", str(CHART), f"--namespace={NAMESPACE}")
+    assert admin("get", DEPLOYMENT, "-n", NAMESPACE, "--ignore-not-found") == ""
+
+    told = deployer("install", "tgp", str(CHART), f"--namespace={NAMESPACE}", "--set=policies.enabled=false")
+    assert "nothing\nhere refuses to uninstall" in told
+    deployer("uninstall", "tgp", f"--namespace={NAMESPACE}")

@@ -215,9 +215,9 @@ def env(plane: ControlPlane, kubectl_program: Path, tmp_path_factory: pytest.Tem
     admin = Kubectl(kubectl_program, plane.kubeconfig, plane.directory)
     admin("apply", "--server-side", f"--filename={ROOT / 'deploy' / 'crds'}")
     admin("wait", "--for=condition=Established", "crd", "--all", "--timeout=120s")
-    admin("apply", f"--filename={ROOT / 'deploy' / 'rbac'}")
+    admin("apply", f"--filename={ROOT / 'deploy' / 'rights.yaml'}")
     if narrowed(plane):
-        admin("apply", f"--filename={ROOT / 'deploy' / 'policy'}")
+        admin("apply", f"--filename={ROOT / 'deploy' / 'policies.yaml'}")
     with Simulators("joining") as simulators:
         classes = [a_class(simulators, name, TALOS[plane.wanted.version]) for name in (PLAIN, *MESHES)]
         admin.apply(a_secret(simulators), true_join_secret(plane), a_device_plugin(), *classes)

@@ -19,7 +19,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from tests.controlplane.node_registrar import GPU
-from tests.controlplane.providers import PROVIDERS, entries
+from tests.controlplane.providers import ANY_TAINT, PROVIDERS, a_device_plugin, entries
 from tests.controlplane.replicas import LAST_RESORT, LEASE_LOST, Replicas
 from tests.controlplane.simulators import Simulators
 from tgp.app.demo.fixtures import join_secret
@@ -42,7 +42,6 @@ SECRET = "tgp-operator-secret"
 OURS = "tgp-system"
 STOPPED_S = 24.0  # four leases, as a minute is with the shipped times
 FULL_LIFE_S = 240.0  # two lists a listing lag apart (a minute of most providers), after a hand-over from the beginning
-ANY_TAINT = [{"operator": "Exists"}]
 
 
 # -- the town ----------------------------------------------------------------------------------------------------------
@@ -61,7 +60,7 @@ def installed(run: Kubectl, simulators: Simulators) -> Kubectl:
     """The same without a class."""
     run("apply", "--server-side", f"--filename={ROOT / 'deploy' / 'crds'}")
     run("wait", "--for=condition=Established", "crd", "--all", "--timeout=120s")
-    run("apply", f"--filename={ROOT / 'deploy' / 'rbac'}")
+    run("apply", f"--filename={ROOT / 'deploy' / 'rights.yaml'}")
     run.apply(a_secret(simulators), join_secret(), a_device_plugin())
     return run
 
@@ -80,17 +79,6 @@ def a_secret(simulators: Simulators) -> dict[str, Any]:
         "kind": "Secret",
         "metadata": {"name": SECRET, "namespace": OURS},
         "stringData": simulators.keys(),
-    }
-
-
-def a_device_plugin() -> dict[str, Any]:
-    labels = {"app": "nvidia-device-plugin"}
-    pod = {"containers": [{"name": "plugin", "image": "k8s-device-plugin:any"}], "tolerations": ANY_TAINT}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "DaemonSet",
-        "metadata": {"name": "nvidia-device-plugin", "namespace": "kube-system"},
-        "spec": {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": pod}},
     }
 
 

@@ -62,7 +62,7 @@ def admin(plane, kubectl_program) -> Kubectl:
     run = Kubectl(kubectl_program, plane.kubeconfig, plane.directory)
     run("apply", "--server-side", f"--filename={ROOT / 'deploy' / 'crds'}")
     run("wait", "--for=condition=Established", "crd", "--all", "--timeout=120s")
-    run("apply", f"--filename={ROOT / 'deploy' / 'rbac'}")
+    run("apply", f"--filename={ROOT / 'deploy' / 'rights.yaml'}")
     return run
 
 

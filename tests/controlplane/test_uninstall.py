@@ -9,19 +9,18 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.amounts import PROVING
+from tests.controlplane.providers import a_device_plugin
 from tests.controlplane.replica import SHORT
 from tests.controlplane.replicas import Replicas
-from tests.controlplane.test_lifecycle import CLASS, a_class, a_device_plugin, a_request, a_secret, seen, status_of
+from tests.controlplane.test_lifecycle import CLASS, a_class, a_request, a_secret, seen, status_of
 from tgp.app.demo.fixtures import join_secret
-from tools import toolbox
-from tools.controlplane.fixtures import say_past_capturing
-from tools.controlplane.helm import Helm, HelmFailed
+from tools.controlplane.helm import HelmFailed
 from tools.controlplane.kubectl import Kubectl, KubectlFailed
 from tools.manifests import CHART, INSTALL
 
 NAMESPACE = "tgp-system"
 RELEASE = "tgp"
+READERS = ("/tgp-viewer", "/tgp-metrics-reader")  # whose roles and account are not guarded
 PROVIDER = "vultr"
 HOME = f"/api/v1/namespaces/{NAMESPACE}"
 PARTS = "deployments,serviceaccounts,configmaps,roles,rolebindings"
@@ -29,15 +28,6 @@ CLUSTER_PARTS = "clusterroles,clusterrolebindings"
 OURS = "app.kubernetes.io/part-of=tgp"
 KINDS = ("gpunodeclasses", "gpunodepools", "gpurequests", "gpuworkloadbudgets")
 GUARDS = "validatingadmissionpolicies,validatingadmissionpolicybindings"
-
-
-HELMS = {**({"helm3": toolbox.HELM_CLIENT} if PROVING else {}), "helm4": toolbox.NEWER_HELM_CLIENT}
-
-
-@pytest.fixture(scope="module", params=HELMS.values(), ids=HELMS)
-def helm(request, pytestconfig, plane) -> Helm:
-    program = toolbox.find(request.param, say=lambda line: say_past_capturing(pytestconfig, line))
-    return Helm(program, plane.directory, plane.kubeconfig)
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +66,8 @@ def machine(plane, admin, replicas) -> str:
 def everything(admin: Kubectl) -> set[str]:
     listed = admin("get", f"{PARTS},{CLUSTER_PARTS}", "-A", "-l", OURS, "-o", "name").split()
     guards = (each for each in admin("get", GUARDS, "-o", "name").split() if each.endswith("-holdings"))
-    return {*listed, *guards, *admin("get", "crd", "-o", "name").split()}
+    kinds = admin("get", "crd", "-o", "name").split()
+    return {each for each in (*listed, *guards, *kinds) if not each.endswith(READERS)}
 
 
 def refused(action: Callable[[], object]) -> str:

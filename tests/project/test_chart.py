@@ -11,6 +11,7 @@ from tests.project.test_metrics_page import families
 from tgp import __version__
 from tgp.app import settings
 from tgp.core.access.certificate import AUTHORITY, AUTHORITY_CONFIG_MAP, service_names
+from tgp.services.shipped import budget_policies, operator_rights
 from tools import manifests, toolbox
 from tools.controlplane.fixtures import say_past_capturing
 from tools.controlplane.helm import Helm, HelmFailed
@@ -20,7 +21,7 @@ LONGEST_RELEASE = "r" * 53  # Helm takes no longer name
 POLICY_KINDS = ("ValidatingAdmissionPolicy", "MutatingAdmissionPolicy")
 CLUSTER_WIDE = ("ClusterRole", "ClusterRoleBinding", *POLICY_KINDS, *(f"{kind}Binding" for kind in POLICY_KINDS))
 IN_OTHER_NAMESPACES = {"kube-system", "kube-node-lease"}
-DEPLOYMENT = "tgp-operator-controller-manager"
+OPERATOR, DEPLOYMENT = "tgp-operator", "tgp-operator-controller-manager"
 READERS = ("tgp-metrics-reader", "tgp-viewer")
 
 Manifest = dict[str, Any]
@@ -47,11 +48,6 @@ def by_name(text: str) -> Objects:
     return found
 
 
-def policies() -> Objects:
-    found = [by_name(path.read_text()) for path in (manifests.ROOT / "deploy" / "policy").glob("*.yaml")]
-    return {key: it for each in found for key, it in each.items()}
-
-
 def deployment(objects: Objects, namespace: str = "tgp-system") -> Manifest:
     return objects["Deployment", namespace, DEPLOYMENT]
 
@@ -61,7 +57,10 @@ def usual(helm) -> Objects:
     return rendered(helm)
 
 
-@pytest.mark.parametrize(("path", "text"), manifests.generated().items(), ids=lambda part: getattr(part, "name", ""))
+MADE = {**manifests.generated(), **manifests.carried()}
+
+
+@pytest.mark.parametrize(("path", "text"), MADE.items(), ids=lambda part: getattr(part, "name", ""))
 def test_generated_files_follow_their_sources(path, text):
     assert path.read_text() == text, "run make manifests"
 
@@ -72,12 +71,12 @@ def test_the_kinds_are_those_that_are_applied_by_hand():
     assert {path.name: path.read_text() for path in (manifests.CHART / "crds").iterdir()} == applied
 
 
-def test_one_file_installs_what_the_chart_does(helm):
-    written, made = manifests.INSTALL.read_text(), manifests.install(helm)
-
-    assert by_name(written) == by_name(made), "run make manifests"
-    if helm.program == toolbox.find(toolbox.HELM_CLIENT):  # the two differ in blank lines
-        assert written == made, "run make manifests"
+def test_what_is_applied_without_helm_is_what_the_chart_installs(helm):
+    for path, made in manifests.rendered(helm).items():
+        written = path.read_text()
+        assert by_name(written) == by_name(made), "run make manifests"
+        if helm.program == toolbox.find(toolbox.HELM_CLIENT):  # the two differ in blank lines
+            assert written == made, "run make manifests"
 
 
 def test_the_chart_has_the_version_of_the_operator():
@@ -92,16 +91,15 @@ def test_helm_finds_nothing_to_complain_about(helm):
     assert "0 chart(s) failed" in said
 
 
-def test_the_roles_are_those_that_tests_run_the_operator_under(usual):
-    for path in (manifests.ROOT / "deploy" / "rbac").glob("*.yaml"):
-        for key, wanted in by_name(path.read_text()).items():
-            if key[0] == "Namespace":  # --create-namespace makes it
-                continue
-            made = usual[key]
-            labels = made["metadata"].pop("labels")
-            assert made["metadata"] == {name: it for name, it in wanted["metadata"].items() if name != "labels"}
-            assert wanted["metadata"].get("labels", {}).items() <= labels.items()
-            assert {**made, "metadata": wanted["metadata"]} == wanted
+def test_every_role_account_and_policy_is_in_a_file_that_is_applied_without_helm(usual):
+    """Tests run the operator under these files, and the wheel carries parts of them."""
+    applied = {**by_name(manifests.RIGHTS.read_text()), **by_name(manifests.POLICIES.read_text())}
+    parts = {key for key in usual if "Role" in key[0] or "AdmissionPolicy" in key[0] or key[0] == "ServiceAccount"}
+    carried = [*operator_rights(), *budget_policies()]
+
+    assert set(applied) == parts | {("Namespace", "", "tgp-system")}
+    assert all(it == applied[it["kind"], it["metadata"].get("namespace", ""), it["metadata"]["name"]] for it in carried)
+    assert {it["metadata"]["name"] for it in carried if it["kind"] == "ClusterRole"} == {OPERATOR, "tgp-bootstrapper"}
 
 
 def test_both_ends_of_what_is_supported_are_served(helm, usual):
@@ -109,7 +107,7 @@ def test_both_ends_of_what_is_supported_are_served(helm, usual):
     only_new = {key for key in usual if "AdmissionPolicy" in key[0]}
     newest = {key for key in usual if key[0].startswith("MutatingAdmissionPolicy")}
 
-    assert {name for _, _, name in only_new} == {it for _, _, it in policies()}
+    assert only_new == set(by_name(manifests.POLICIES.read_text()))
     assert set(oldest) == set(usual) - only_new
     assert set(rendered(helm, kubernetes="1.35.0")) == set(usual) - newest
     with pytest.raises(HelmFailed, match=r"kubeVersion: >=1\.28"):
@@ -132,12 +130,12 @@ def test_the_guards_outlive_everything_else_and_go_with_a_complete_uninstall(hel
 
 
 def test_the_guards_cover_every_role_kind_and_account(usual):
-    """Names are listed in the policy: a new role or kind has to be added there."""
-    written = (manifests.ROOT / "deploy" / "policy" / "holdings.yaml").read_text()
+    """Names are listed in the policy: a new role or kind has to be added there. Readers' are not: see the policy."""
+    written = (manifests.CHART / "templates" / "policy" / "holdings.yaml").read_text()
     roles = {name for kind, _, name in usual if "Role" in kind or kind in ("ServiceAccount", "Deployment")}
     kinds = {path.stem.partition("_")[2] + ".tgp.io" for path in (manifests.CHART / "crds").iterdir()}
 
-    assert [name for name in sorted(roles | kinds) if f'"{name}"' not in written] == []
+    assert [name for name in sorted(roles | kinds) if f'"{name}"' not in written] == sorted(READERS)
 
 
 def test_a_pod_is_restricted_and_never_on_a_rented_machine(usual):
@@ -345,7 +343,7 @@ def test_no_secret_is_made_from_values(usual):
 
 
 def test_the_image_copies_what_is_there_and_runs_as_the_chart_says(usual):
-    """It is not built here: that takes an engine and a registry."""
+    """tests/controlplane/test_installed.py builds it, with a wheelhouse of its own."""
     lines = (manifests.ROOT / "Dockerfile").read_text().splitlines()
     copied = [line.split()[1:-1] for line in lines if line.startswith("COPY ") and "--from" not in line]
     sent = (manifests.ROOT / ".dockerignore").read_text().splitlines()
@@ -354,5 +352,5 @@ def test_the_image_copies_what_is_there_and_runs_as_the_chart_says(usual):
     assert f"USER {user['runAsUser']}:{user['runAsGroup']}" in lines
     assert lines[-2:] == ['ENTRYPOINT ["tgp"]', 'CMD ["operator"]']
     for source in (source for sources in copied for source in sources):
-        assert (manifests.ROOT / source).exists(), source
+        assert source == "build/wheelhouse" or (manifests.ROOT / source).exists(), source
         assert any(source == kept[1:] or source.startswith(f"{kept[1:]}/") for kept in sent if kept[0] == "!"), source

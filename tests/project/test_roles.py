@@ -1,16 +1,13 @@
 """The roles that are shipped for tenants."""
 
-from pathlib import Path
+from tools.manifests import RIGHTS, from_template
 
-from ruamel.yaml import YAML
-
-RBAC = Path(__file__).parents[2] / "deploy" / "rbac"
 OURS = {"gpurequests", "gpunodepools", "gpuworkloadbudgets"}
 
 
 def test_tenants_may_write_their_objects_and_no_status():
     """A status is the operator's: what stands there decides about money."""
-    roles = list(YAML(typ="safe", pure=True).load_all((RBAC / "tenants.yaml").read_text()))
+    roles = from_template(RIGHTS, "rbac/tenants.yaml")
 
     assert {role["metadata"]["name"] for role in roles} == {"tgp-view", "tgp-edit"}
     for role in roles:

@@ -94,6 +94,7 @@ class ControlPlane:
         self._owner = os.getpid()
         self._scratch: Scratch | None = None
         self._layout: Layout | None = None
+        self._admin: tuple[str, AdminClient] | None = None  # with the address that it asks
 
     # What others use
 
@@ -122,7 +123,15 @@ class ControlPlane:
 
     @property
     def admin(self) -> AdminClient:
-        return AdminClient(self.url, self.ca_file, self.admin_token)
+        if self._admin is None or self._admin[0] != self.url:
+            self._part_from_admin()
+            self._admin = self.url, AdminClient(self.url, self.ca_file, self.admin_token)
+        return self._admin[1]
+
+    def _part_from_admin(self) -> None:
+        if self._admin is not None:
+            self._admin[1].close()
+        self._admin = None
 
     @property
     def pids(self) -> dict[str, int]:
@@ -200,8 +209,15 @@ class ControlPlane:
 
     def restart_apiserver(self) -> None:
         """End it and start it again at the same address: every connection breaks, everything written stays."""
+        with self.without_apiserver():
+            pass
+
+    @contextmanager
+    def without_apiserver(self) -> Iterator[None]:
+        """Its address refuses every connection; then it is started again there, and ready."""
         server = next(it for it in self._components if it.name == APISERVER)
         server.stop(STOP_PATIENCE_S)
+        yield
         program = commands.kube_apiserver(self._laid_out, service_accounts=self.wanted.controllers)
         again = Component(program, server.log, quiet_environment())
         self._components[self._components.index(server)] = again  # in its place: it has to end before etcd
@@ -255,6 +271,7 @@ class ControlPlane:
     def _end(self, *, keep_logs: bool) -> None:
         if os.getpid() != self._owner:
             return  # a forked copy of us has our list, but the processes are not its children
+        self._part_from_admin()
         while self._components:
             self._components[-1].stop(STOP_PATIENCE_S)
             self._components.pop()

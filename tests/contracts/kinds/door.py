@@ -24,6 +24,7 @@ A = TypeVar("A")
 class Answer:
     status: int
     body: dict[str, Any]
+    warnings: tuple[str, ...] = ()  # texts of the headers
 
     @property
     def accepted(self) -> bool:
@@ -59,7 +60,7 @@ class Door:
         content = reply.read()
         if reply.headers.get_content_type() != "application/json":  # a path that is not served yet: 404, in words
             return Answer(reply.status, {"message": content.decode()})
-        return Answer(reply.status, json.loads(content))
+        return Answer(reply.status, json.loads(content), tuple(reply.headers.get_all("Warning") or ()))
 
     def try_create(self, kind: Kind, manifest: dict[str, Any]) -> Answer:
         return self.call("POST", kind.resource.path(_namespace(manifest)) + DRY, manifest)

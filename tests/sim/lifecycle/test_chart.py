@@ -1,7 +1,7 @@
 """The state chart in docs/requests.md is the one that requests live by."""
 
 from tests.project.test_requests_page import chart
-from tests.sim.an_operator import a_class, operator_main
+from tests.sim.an_operator import LONE, a_class, operator_main
 from tests.sim.lifecycle.a_world import SimEnv, sim_env
 from tgp.sim.checkers.recorded import RecordedRequest
 from tgp.sim.checkers.recorder import Checker, Recorder
@@ -39,7 +39,7 @@ def test_requests_change_their_phase_as_the_chart_shows():
         phases = env.recorder.add(Phases(env.recorder))
         a_class(env.world, "usual")
         a_class(env.world, "quick", **quick)
-        env.world.process("operator", operator_main())
+        env.world.process("operator", operator_main(LONE))
         env.world.run(minutes=1)
         _fates(env)
         env.until(lambda: env.phase("silent") == "Ready", minutes=8)

@@ -35,3 +35,10 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- define "tgp-operator.lease" -}}
 {{ dig "lease" "name" "tgp-operator" .Values.settings }}
 {{- end }}
+
+{{- /* Not empty: admission policies are installed. */}}
+{{- define "tgp-operator.policies" -}}
+{{- if and .Values.policies.enabled (semverCompare ">=1.30-0" .Capabilities.KubeVersion.Version) -}}
+true
+{{- end -}}
+{{- end }}

@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 
 Rule: TypeAlias = Mapping[str, Any]
 ANY = "*"
+APPLY_RIGHTS = "kubectl apply -f deploy/rights.yaml"  # the roles that this release ships
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
 """The rules a CRD cannot express, in one list.
 
 `RULES` names them all. Those that one object alone can answer are functions here, and return problems as the API server
-phrases them; the controllers turn them into conditions, an admission webhook may refuse with them. The others need a
-second object or the cluster, and name the component that checks them.
+phrases them; the controllers turn them into conditions. Some are also in the admission policies of the chart, from
+Kubernetes 1.30 on (`policy` below; `tools/kind_policies.py` writes them). The others need a second object or the
+cluster, and name the component that checks them.
 """
 
 import ipaddress
@@ -36,23 +37,39 @@ class SemanticProblem(msgspec.Struct, frozen=True):
     what: str
     where: str
     judged_by: str
+    policy: str = ""  # the validation of an admission policy that refuses the same; empty: none can
 
+
+VARIABLES_RULE, VERSION_RULE, GPU_RULE, MONEY_RULE = "template-variables", "talos-version", "gpu-names", "money"
+SCHEDULE_RULE, NETWORK_RULE, MESH_RULE, NAMESPACE_RULE = "schedule", "network", "class-mesh", "class-namespaces"
 
 RULES = (
-    SemanticProblem("an unknown {{.Variable}} in a template", "talosConfig.machineConfigTemplate", "class_problems"),
-    SemanticProblem("a Talos version outside v1.10 to v1.14", "talosConfig.image", "class_problems, request_problems"),
     SemanticProblem(
-        "an unknown GPU model", "gpuTypes, gpuType, requirements on tgp.io/gpu-type", "class_problems and so on"
+        "an unknown {{.Variable}} in a template", "talosConfig.machineConfigTemplate", "class_problems", VARIABLES_RULE
+    ),
+    SemanticProblem(
+        "a Talos version outside v1.10 to v1.14", "talosConfig.image", "class_problems, request_problems", VERSION_RULE
+    ),
+    SemanticProblem(
+        "an unknown GPU model",
+        "gpuTypes, gpuType, requirements on tgp.io/gpu-type",
+        "class_problems and so on",
+        GPU_RULE,
     ),
     SemanticProblem(
         "a schedule cron cannot read", "budgets[].schedule, keepOn.schedule", "class_problems, pool_problems"
     ),
-    SemanticProblem("an amount of money among resources", "limits.resources", "class_problems, pool_problems"),
+    SemanticProblem(
+        "an amount of money among resources", "limits.resources", "class_problems, pool_problems", MONEY_RULE
+    ),
     SemanticProblem("a time zone IANA does not list", "budgets[].timeZone, keepOn.timeZone", "unknown_time_zones"),
     SemanticProblem("a network whose host part is not zero", "wireGuardConfig.addressPool", "class_problems"),
     SemanticProblem("a kubelet newer than the API server", "talosConfig.kubeletImage", "kubelet_problems"),
     SemanticProblem(
-        "tags, image or booleans that contradict the class", "GPURequest talosConfig", "request_against_class"
+        "tags, image or booleans that contradict the class",
+        "GPURequest talosConfig",
+        "request_against_class",
+        MESH_RULE,
     ),
     SemanticProblem(
         "a Secret in another namespace than the operator's", "every Secret reference", "the class controller"
@@ -65,7 +82,10 @@ RULES = (
         "a host that must not be called", "settings.machines[] endpoints", "the power adapter, after DNS resolution"
     ),
     SemanticProblem(
-        "a class that does not exist or does not allow the namespace", "nodeClassRef", "the pool controller"
+        "a class that does not exist or does not allow the namespace",
+        "nodeClassRef",
+        "the pool controller",
+        NAMESPACE_RULE,
     ),
     SemanticProblem(
         "a pool or request that asks for more than its class allows", "requirements", "the pool controller"
@@ -227,7 +247,9 @@ def _of_talos(config: TalosConfig, path: str) -> Iterator[FieldError]:
 def unknown_variables(template: str, path: str) -> Iterator[FieldError]:
     """Each {{…}} that is not one of the closed list: there is no template engine behind it."""
     for action in foreign_actions(template):
-        yield FieldError(path, Reason.INVALID, f"line {action.line}: {action.message}", _quoted(action.shown))
+        yield FieldError(
+            path, Reason.INVALID, f"line {action.line}: {action.message}", _quoted(action.shown), VARIABLES_RULE
+        )
 
 
 def _of_version(image: str, path: str) -> Iterator[FieldError]:
@@ -235,7 +257,9 @@ def _of_version(image: str, path: str) -> Iterator[FieldError]:
     if isinstance(version, FieldError):
         yield version
     elif not OLDEST_TALOS <= (version.major, version.minor) <= NEWEST_TALOS:
-        yield FieldError(path, Reason.INVALID, f"Talos {version} is not supported: v1.10 to v1.14 are", _quoted(image))
+        yield FieldError(
+            path, Reason.INVALID, f"Talos {version} is not supported: v1.10 to v1.14 are", _quoted(image), VERSION_RULE
+        )
 
 
 def _parsed(image: str, path: str) -> Version | FieldError:
@@ -251,7 +275,7 @@ def _of_wireguard(config: WireGuardConfig, path: str) -> Iterator[FieldError]:
     try:
         ipaddress.ip_network(config.address_pool)
     except ValueError as error:
-        yield FieldError(f"{path}.addressPool", Reason.INVALID, str(error), _quoted(config.address_pool))
+        yield FieldError(f"{path}.addressPool", Reason.INVALID, str(error), _quoted(config.address_pool), NETWORK_RULE)
 
 
 def _unknown_gpus(names: Iterable[str], path: str) -> Iterator[FieldError]:
@@ -261,19 +285,23 @@ def _unknown_gpus(names: Iterable[str], path: str) -> Iterator[FieldError]:
 
 
 def _unknown_gpu(name: str, path: str) -> FieldError:
-    return FieldError(path, Reason.INVALID, f"is an unknown GPU model{_hint(gpus.nearest(name))}", _quoted(name))
+    return FieldError(
+        path, Reason.INVALID, f"is an unknown GPU model{_hint(gpus.nearest(name))}", _quoted(name), GPU_RULE
+    )
 
 
 def _money_among(resources: Iterable[str], instead: str) -> Iterator[FieldError]:
     if USD in resources:
-        yield FieldError(f"spec.limits.resources[{USD}]", Reason.FORBIDDEN, f"is no resource: {instead}")
+        yield FieldError(
+            f"spec.limits.resources[{USD}]", Reason.FORBIDDEN, f"is no resource: {instead}", rule=MONEY_RULE
+        )
 
 
 def _of_schedule(schedule: str, path: str) -> Iterator[FieldError]:
     try:
         read_schedule(schedule)
     except NotASchedule as error:
-        yield FieldError(path, Reason.INVALID, str(error), _quoted(schedule))
+        yield FieldError(path, Reason.INVALID, str(error), _quoted(schedule), SCHEDULE_RULE)
 
 
 def _time_zones(named: GPUNodeClass | GPUNodePool) -> Iterator[tuple[str, str]]:

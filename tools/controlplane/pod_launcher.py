@@ -1,16 +1,15 @@
-"""Stands in for the kubelet: runs the very command of pods that the real controllers made.
+"""Stands in for the kubelet: runs the very command of pods that the real controllers made, in the root of the image.
 
-Each pod gets a host name and a root of its own, with the volumes that its manifest mounts: the settings from the
-ConfigMap, an empty /tmp, and token, CA and namespace of its ServiceAccount. Environment, arguments and grace period are
-the pod's. What differs: it runs as root on the files of this machine, where an image would bring its own; and it is on
-the network of the host, so probes and HTTPS get free ports.
+Each pod gets a host name and a root of its own: the image's files, read-only, and the volumes that its manifest mounts:
+the settings from the ConfigMap, an empty /tmp, and token, CA and namespace of its ServiceAccount. User, environment,
+arguments and grace period are the pod's and the image's. What differs: it is on the network of the host, so probes and
+HTTPS get free ports; and tgp's code is a tree's, mounted over the image's own.
 """
 
 import json
 import os
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -18,47 +17,67 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from tools.controlplane.plane import ControlPlane, quiet_environment
+from tools.controlplane.plane import ControlPlane
 from tools.controlplane.ports import free_port
+from tools.image import SITE, Image
 
 ROOT = Path(__file__).parents[2]
-OWN = {"etc", "proc", "run", "sys", "tmp", "var"}  # of a root; the rest is this machine's
-FROM_ETC = (
-    "passwd",
-    "group",
-    "hosts",
-    "resolv.conf",
-    "nsswitch.conf",
-    "localtime",
-    "ld.so.cache",
-    "ssl",
-    "alternatives",
+TREE = ROOT / "src" / "tgp"
+OWN = {"dev", "etc", "proc", "run", "sys", "tmp", "var"}  # of a pod's root; the rest is mounted from the image
+FROM_THE_HOST = ("resolv.conf", "hosts")  # as a kubelet makes them
+MOUNTED = (
+    'while IFS=: read -r how from to; do mount --rbind "$from" "$to"; '
+    'test "$how" = rw || mount -o "remount,bind,$how" "$to"; done'
 )
-ENTRYPOINT = (sys.executable, "-m", "tgp")  # the image's is `tgp`
-MOUNTED = 'while IFS=: read -r from to; do mount --rbind "$from" "$to"; done'
 ENTER = f'set -e; mount --make-rprivate /; {MOUNTED}; hostname "$HOSTNAME"; exec chroot "$@"'
+SELECTOR = "app.kubernetes.io/name=tgp-operator"
+LEASE_LOST = (75, 14)  # by the operator itself, or by the timer behind its watchdog: it is started again
 POLL_S = 0.2
 SHOWN = 3000
+
+Binds = list[tuple[str, Path, Path]]  # ro or rw, from, to
 
 
 class PodLauncher:
     """`tend` starts what should run and stops what should not; call it until what you wait for is so."""
 
-    def __init__(self, plane: ControlPlane, namespace: str, selector: str, folder: Path) -> None:
+    def __init__(
+        self,
+        plane: ControlPlane,
+        namespace: str,
+        folder: Path,
+        image: Image,
+        code: Mapping[str, Path] | None = None,
+    ) -> None:
+        """`code`: tgp's package of other releases, by the tag of their image; any other tag runs that of the tree."""
         self._plane = plane
+        self._image = image
+        self._code = code or {}
         self._namespace = namespace
-        self._selector = selector
         self._folder = folder
         self.running: dict[str, subprocess.Popen[bytes]] = {}  # by pod name
 
     def tend(self) -> None:
         wanted = {pod["metadata"]["name"]: pod for pod in self._pods()}
-        for name in sorted(self.running.keys() - wanted.keys()):
-            process = self.running.pop(name)
-            process.terminate()
-            assert process.wait(30) == 0, self.said(name)
+        for name, process in list(self.running.items()):
+            if process.poll() is not None:
+                assert process.returncode in LEASE_LOST, f"{name} ended with {process.returncode}: {self.said(name)}"
+                del self.running[name]
         for name in sorted(wanted.keys() - self.running.keys()):
             self.running[name] = self._start(wanted[name])
+        for name in sorted(self.running.keys() - wanted.keys()):
+            if self._holds_up(name, wanted):
+                continue
+            process = self.running.pop(name)
+            process.terminate()
+            ended = process.wait(30)
+            early = "OperatorStarted" not in self._log(name)  # before it could hear of it
+            assert early or ended in (0, *LEASE_LOST), f"{name} ended with {ended}: {self.said(name)}"
+
+    def _holds_up(self, name: str, wanted: Mapping[str, Any]) -> bool:
+        """In a rollout a former pod stays until those that replace it have started, which KWOK cannot know."""
+        newer = [each for each in wanted if _replica_set(each) != _replica_set(name)]
+        return len(newer) == len(wanted) and not all("OperatorStarted" in self._log(each) for each in newer)
 
     def kill(self, name: str) -> None:
         """As by a power cut; `tend` starts it again."""
@@ -67,7 +86,11 @@ class PodLauncher:
         process.wait()
 
     def said(self, name: str) -> str:
-        return (self._folder / f"{name}.log").read_text(errors="replace")[-SHOWN:]
+        return self._log(name)[-SHOWN:]
+
+    def _log(self, name: str) -> str:
+        path = self._folder / f"{name}.log"
+        return path.read_text(errors="replace") if path.exists() else ""
 
     def leave(self) -> None:
         for process in self.running.values():
@@ -76,7 +99,7 @@ class PodLauncher:
         self.running.clear()
 
     def _pods(self) -> Iterator[dict[str, Any]]:
-        listed = self._call(f"/api/v1/namespaces/{self._namespace}/pods?labelSelector={self._selector}")["items"]
+        listed = self._call(f"/api/v1/namespaces/{self._namespace}/pods?labelSelector={SELECTOR}")["items"]
         for pod in listed:
             if "deletionTimestamp" not in pod["metadata"] and pod["status"].get("phase") == "Running":
                 yield pod
@@ -86,24 +109,20 @@ class PodLauncher:
         root = self._folder / name
         shutil.rmtree(root, ignore_errors=True)
         binds = self._root(root)
+        package = self._code.get(container["image"].rpartition(":")[2], TREE)
+        binds.append(("ro", package, root / SITE / "tgp"))
         volumes = {each["name"]: each for each in pod["spec"]["volumes"]}
         for mount in container["volumeMounts"]:
             self._fill(root / _inside(mount["mountPath"]), volumes[mount["name"]], pod)
-        command = container.get("command") or list(ENTRYPOINT)
+        security = pod["spec"]["securityContext"]
+        user, group = security["runAsUser"], security["runAsGroup"]
+        (root / "tmp").chmod(0o1777)
+        command = container.get("command") or self._image.entrypoint
+        arguments = container.get("args") or self._image.command
+        entered = (f"--userspec=+{user}:+{group}", f"--groups=+{security['fsGroup']}", str(root))
         with (self._folder / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(
-                (
-                    "unshare",
-                    "--mount",
-                    "--uts",
-                    "sh",
-                    "-c",
-                    ENTER,
-                    "sh",
-                    str(root),
-                    *command,
-                    *container.get("args", ()),
-                ),
+                ("unshare", "--mount", "--uts", "sh", "-c", ENTER, "sh", *entered, *command, *arguments),
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
@@ -111,35 +130,25 @@ class PodLauncher:
             )
         assert process.stdin is not None
         with closing(process.stdin) as lines:
-            lines.write("".join(f"{source}:{target}\n" for source, target in binds).encode())
+            lines.write("".join(f"{how}:{source}:{target}\n" for how, source, target in binds).encode())
         return process
 
-    def _root(self, root: Path) -> list[tuple[Path, Path]]:
-        """Folders of its own, and what of this machine is mounted into them."""
-        binds = []
-        for name in OWN:
+    def _root(self, root: Path) -> Binds:
+        """Folders of its own, and what is mounted into them."""
+        binds: Binds = []
+        for name in OWN - {"etc"}:
             (root / name).mkdir(parents=True)
         (root / "var" / "run").symlink_to("../run")
-        for each in FROM_ETC:
-            source = Path("/etc") / each
-            if source.is_dir():
-                shutil.copytree(source, root / "etc" / each, symlinks=True)
-            elif source.exists():
-                shutil.copy(source, root / "etc" / each)
-        for entry in sorted(Path("/").iterdir()):
-            if entry.name in OWN or not entry.is_dir():
-                continue
+        shutil.copytree(self._image.root / "etc", root / "etc", symlinks=True)
+        for each in FROM_THE_HOST:
+            shutil.copy(Path("/etc") / each, root / "etc" / each)
+        for entry in sorted(self._image.root.iterdir()):
             if entry.is_symlink():
                 (root / entry.name).symlink_to(entry.readlink())
-            else:
+            elif entry.is_dir() and entry.name not in OWN:
                 (root / entry.name).mkdir()
-                binds.append((entry, root / entry.name))
-        for needed in (ROOT, Path(sys.prefix), Path(sys.base_prefix)):  # a clone may be in /tmp
-            if needed.parts[1] in OWN:
-                place = root / needed.relative_to("/")
-                place.mkdir(parents=True, exist_ok=True)
-                binds.append((needed, place))
-        return [*binds, (Path("/proc"), root / "proc")]
+                binds.append(("ro", entry, root / entry.name))
+        return [*binds, *(("rw", Path("/") / name, root / name) for name in ("proc", "dev"))]
 
     def _fill(self, place: Path, volume: Mapping[str, Any], pod: Mapping[str, Any]) -> None:
         place.mkdir(parents=True, exist_ok=True)
@@ -162,14 +171,18 @@ class PodLauncher:
 
     def _environment(self, name: str, container: Mapping[str, Any]) -> dict[str, str]:
         server = urlsplit(self._plane.url)
-        kept = {each: value for each, value in quiet_environment().items() if each in ("PATH", "LANG", "PYTHONPATH")}
         said = {each["name"]: each["value"] for each in container.get("env", ()) if "value" in each}
-        ports = {"TGP_LISTEN": f"127.0.0.1:{free_port()}", "TGP_HTTPS_LISTEN": f"127.0.0.1:{free_port()}"}
+        listens = ("TGP_LISTEN", "TGP_METRICS_LISTEN", "TGP_HTTPS_LISTEN")
+        ports = {each: f"127.0.0.1:{free_port()}" for each in listens}
         address = {"KUBERNETES_SERVICE_HOST": str(server.hostname), "KUBERNETES_SERVICE_PORT": str(server.port)}
-        return {**kept, **address, **ports, "HOSTNAME": name, **said}
+        return {**self._image.environment, **address, **ports, "HOSTNAME": name, **said}
 
     def _call(self, path: str) -> dict[str, Any]:
         return self._plane.admin.call("GET", path)
+
+
+def _replica_set(pod: str) -> str:
+    return pod.rpartition("-")[0]
 
 
 def _inside(path: str) -> str:
@@ -178,9 +191,15 @@ def _inside(path: str) -> str:
 
 
 @contextmanager
-def launched(plane: ControlPlane, namespace: str, selector: str, folder: Path) -> Iterator[PodLauncher]:
+def launched(
+    plane: ControlPlane,
+    namespace: str,
+    folder: Path,
+    image: Image,
+    code: Mapping[str, Path] | None = None,
+) -> Iterator[PodLauncher]:
     assert os.geteuid() == 0, "a pod's root is mounted: this needs root"
-    launcher = PodLauncher(plane, namespace, selector, folder)
+    launcher = PodLauncher(plane, namespace, folder, image, code)
     try:
         yield launcher
     finally:

@@ -1,0 +1,375 @@
+"""Admission policies for our own kinds: what the CRD cannot say and CEL can, written from the tables of the code.
+
+They refuse at `kubectl apply` what the controllers refuse afterwards. Only a changed spec is looked at: an object that
+was stored before keeps its status, its finalizers and its way out. `failurePolicy: Fail`, since they see our own kinds
+alone; parameters are classes, never a built-in kind.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tgp.api.crds import as_yaml
+from tgp.core.classes.semantic_validation import (
+    GPU_RULE,
+    MESH_RULE,
+    MONEY_RULE,
+    NAMESPACE_RULE,
+    NEWEST_TALOS,
+    OLDEST_TALOS,
+    VARIABLES_RULE,
+    VERSION_RULE,
+)
+from tgp.core.inventory.limits import USD
+from tgp.core.joining.talos.variables import VARIABLES
+from tgp.core.model import gpus
+from tgp.core.model.attempts import FINALIZER
+
+API = "admissionregistration.k8s.io/v1"
+LABELS = "@labels@"  # replaced by the chart's own
+OPERATOR = "system:serviceaccount:@namespace@:tgp-operator"
+USE_RULE = "class-use"
+FINALIZER_RULE = "machine-finalizer"
+HEAD = "# Made by `make manifests` from tools/kind_policies.py; do not edit.\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    rule: str
+    expression: str
+    message: str  # a CEL expression
+
+
+# -- expressions -------------------------------------------------------------------------------------------------------
+
+
+def text(words: str) -> str:
+    """A string literal of CEL."""
+    return json.dumps(words, ensure_ascii=False)
+
+
+def gpu_known(name: str) -> str:
+    """As `gpus.known`: letters and digits alone, without the vendor."""
+    models = "|".join(sorted(gpus.catalogue().models))
+    pattern = f"^(?:nvidia)?(?:amd)?(?:geforce)?(?:{models})$"
+    return f"{name}.lowerAscii().findAll({text(LETTERS)}).join('').matches({text(pattern)})"
+
+
+LETTERS = "[\\pL\\pN]+"
+
+
+def variables_known(template: str) -> str:
+    """As `unknown_variables`, but CEL cannot read YAML: a line with a # may be a comment, and is the controller's."""
+    names = "|".join(VARIABLES)
+    good = rf'\{{\{{[\t\x20]*(?:"\{{\{{"|\.(?:{names}))[\t\x20]*\}}\}}'
+    line = rf"^(?:[^{{]|\{{[^{{]|{good})*\{{?$"
+    shown = f"each.contains('#') || !each.contains({text('{')} + {text('{')}) || each.matches({text(line)})"
+    return f"{template}.split('\\n').all(each, {shown})"
+
+
+def version_supported(image: str) -> str:
+    """As `_of_version`, of an image that the CRD accepted."""
+    (major, oldest), (_, newest) = OLDEST_TALOS, NEWEST_TALOS
+    minors = "|".join(str(each) for each in range(oldest, newest + 1))
+    pattern = rf"(?:^|:)v?0*{major}\.0*(?:{minors})\.[0-9]+(?:-[0-9A-Za-z.-]+)?$"
+    return f"{image}.split('@')[0].matches({text(pattern)})"
+
+
+TALOS = "variables.talos"
+CONFIGS = (
+    "(has(object.spec.talosConfig) ? [object.spec.talosConfig] : []) + "
+    "object.spec.providers.filter(p, has(p.talosConfig)).map(p, p.talosConfig)"
+)
+MACHINES = (
+    "object.spec.providers.filter(p, has(p.settings) && has(p.settings.machines))"
+    ".map(p, p.settings.machines.filter(m, has(m.gpuType)).map(m, m.gpuType))"
+)
+CLASS_GPUS = (
+    "(has(object.spec.instanceRequirements) && has(object.spec.instanceRequirements.gpuTypes) ? "
+    "object.spec.instanceRequirements.gpuTypes : [])"
+)
+POOL_GPUS = (
+    "has(object.spec.template) && has(object.spec.template.spec) && has(object.spec.template.spec.requirements) ? "
+    "object.spec.template.spec.requirements.filter(r, r.key == 'tgp.io/gpu-type' && r.operator in ['In', 'NotIn'] && "
+    "has(r.values)).map(r, r.values) : []"
+)
+NO_MONEY = (
+    f"!has(object.spec.limits) || !has(object.spec.limits.resources) || !({text(USD)} in object.spec.limits.resources)"
+)
+SUPPORTED = f"Talos v{OLDEST_TALOS[0]}.{OLDEST_TALOS[1]} to v{NEWEST_TALOS[0]}.{NEWEST_TALOS[1]} are supported"
+
+
+def unknown_gpu(names: str) -> str:
+    listed = f"{names}.filter(g, !({gpu_known('g')}))"
+    return f"'unknown GPU model: ' + {listed}.join(', ') + '; tgp check -f FILE names the nearest ones'"
+
+
+CLASS = (
+    Validation(
+        VARIABLES_RULE,
+        f"{TALOS}.all(t, !has(t.machineConfigTemplate) || {variables_known('t.machineConfigTemplate')})",
+        text(
+            "machineConfigTemplate: double braces with something that is no template variable; tgp check -f FILE has "
+            "the line"
+        ),
+    ),
+    Validation(
+        VERSION_RULE,
+        f"{TALOS}.all(t, !has(t.image) || {version_supported('t.image')})",
+        text(f"talosConfig.image: {SUPPORTED}"),
+    ),
+    Validation(
+        GPU_RULE,
+        f"variables.gpus.all(g, {gpu_known('g')}) && variables.machines.all(m, m.all(g, {gpu_known('g')}))",
+        f"variables.gpus.all(g, {gpu_known('g')}) ? 'settings.machines: unknown GPU model; tgp check -f FILE names the "
+        f"nearest ones' : {unknown_gpu('variables.gpus')}",
+    ),
+    Validation(
+        MONEY_RULE, NO_MONEY, text(f"spec.limits.resources[{USD}]: is no resource: set spec.limits.maxHourlyCost")
+    ),
+)
+POOL = (
+    Validation(
+        GPU_RULE,
+        f"variables.gpus.all(v, v.all(g, {gpu_known('g')}))",
+        text("spec.template.spec.requirements: unknown GPU model; tgp check -f FILE names the nearest ones"),
+    ),
+    Validation(
+        MONEY_RULE,
+        NO_MONEY,
+        text(f"spec.limits.resources[{USD}]: is no resource: money is limited by the class, limits.maxHourlyCost"),
+    ),
+)
+REQUEST = (
+    Validation(
+        GPU_RULE,
+        f"!has(object.spec.gpuType) || {gpu_known('object.spec.gpuType')}",
+        "'spec.gpuType: unknown GPU model: ' + object.spec.gpuType + '; tgp check -f FILE names the nearest ones'",
+    ),
+    Validation(
+        VERSION_RULE,
+        "!has(object.spec.talosConfig) || !has(object.spec.talosConfig.image) || "
+        + version_supported("object.spec.talosConfig.image"),
+        text(f"spec.talosConfig.image: {SUPPORTED}"),
+    ),
+)
+
+
+# -- against the class -------------------------------------------------------------------------------------------------
+
+MEANT = "has(object.spec.nodeClassRef) && object.spec.nodeClassRef.name == params.metadata.name"
+
+
+def selected(labels: str, selector: str) -> str:
+    """As a label selector of Kubernetes."""
+    there = f"row.key in {labels}"
+    return (
+        f"(!has({selector}.matchLabels) || {selector}.matchLabels.all(key, key in {labels} && "
+        f"{labels}[key] == {selector}.matchLabels[key])) && "
+        f"(!has({selector}.matchExpressions) || {selector}.matchExpressions.all(row, "
+        f"row.operator == 'In' ? {there} && {labels}[row.key] in row.values : "
+        f"row.operator == 'NotIn' ? !({there} && {labels}[row.key] in row.values) : "
+        f"row.operator == 'Exists' ? {there} : !({there})))"
+    )
+
+
+def first_said(field: str, default: str) -> str:
+    """Of a provider `p` of the class: the first of the places that says it."""
+    places = ("params.spec", "p.talosConfig", "params.spec.talosConfig")
+    said = default
+    for place in reversed(places):
+        parents = f"has({place}) && " if place.endswith("talosConfig") else ""
+        told = f"{place}.tailscaleConfig"
+        said = f"({parents}has({told}) && has({told}.{field}) ? {told}.{field} : {said})"
+    return f"params.spec.providers.exists(p, {said} == variables.said.{field})"
+
+
+NAMESPACES = Validation(
+    NAMESPACE_RULE,
+    "!variables.meant || !has(params.spec.allowedNamespaces) || ("
+    + selected("variables.labels", "params.spec.allowedNamespaces")
+    + ")",
+    "'spec.nodeClassRef.name: GPUNodeClass ' + params.metadata.name + ' does not allow namespace ' + "
+    "request.namespace + ' (spec.allowedNamespaces of the class)'",
+)
+MESH = (
+    Validation(
+        MESH_RULE,
+        "!variables.asks || !has(variables.said.tags) || variables.said.tags.all(tag, variables.configs.exists(c, "
+        "has(c.tags) && tag in c.tags))",
+        "'spec.talosConfig.tailscaleConfig.tags: not among the tags of GPUNodeClass ' + params.metadata.name",
+    ),
+    Validation(
+        MESH_RULE,
+        "!variables.asks || !has(variables.said.advertiseRoutes) || variables.said.advertiseRoutes.all(route, "
+        "variables.configs.exists(c, has(c.advertiseRoutes) && route in c.advertiseRoutes))",
+        "'spec.talosConfig.tailscaleConfig.advertiseRoutes: not among the routes of GPUNodeClass ' + "
+        "params.metadata.name",
+    ),
+    *(
+        Validation(
+            MESH_RULE,
+            f"!variables.asks || !has(variables.said.{field}) || {first_said(field, default)}",
+            f"'spec.talosConfig.tailscaleConfig.{field}: GPUNodeClass ' + params.metadata.name + ' has ' + "
+            f"string(!variables.said.{field}) + ': use the same value, or omit the field'",
+        )
+        for field, default in (("ephemeral", "true"), ("acceptRoutes", "false"))
+    ),
+)
+CLASS_VARIABLES = {
+    "meant": MEANT,
+    "labels": "has(namespaceObject.metadata.labels) ? namespaceObject.metadata.labels : {}",
+}
+MESH_VARIABLES = {
+    "asks": "variables.meant && has(object.spec.talosConfig) && has(object.spec.talosConfig.tailscaleConfig)",
+    "said": "object.spec.talosConfig.tailscaleConfig",
+    "configs": (
+        "(has(params.spec.tailscaleConfig) ? [params.spec.tailscaleConfig] : []) + "
+        "params.spec.providers.filter(p, has(p.talosConfig) && has(p.talosConfig.tailscaleConfig))"
+        ".map(p, p.talosConfig.tailscaleConfig) + "
+        "(has(params.spec.talosConfig) && has(params.spec.talosConfig.tailscaleConfig) ? "
+        "[params.spec.talosConfig.tailscaleConfig] : [])"
+    ),
+}
+USE = Validation(
+    USE_RULE,
+    "!has(object.spec.nodeClassRef) || authorizer.group('tgp.io').resource('gpunodeclasses')"
+    ".name(object.spec.nodeClassRef.name).check('use').allowed()",
+    "request.userInfo.username + ' may not use GPUNodeClass ' + object.spec.nodeClassRef.name + ': it takes the verb "
+    "use on gpunodeclasses of tgp.io, with that name'",
+)
+
+# -- the finalizer -----------------------------------------------------------------------------------------------------
+
+LIVE = "oldObject.status.attempts.filter(a, has(a.launchedAt) && !has(a.endedAt))"
+KEPT_FINALIZER = Validation(
+    FINALIZER_RULE,
+    f"!has(oldObject.status) || !has(oldObject.status.attempts) || {LIVE}.size() == 0",
+    f"'a machine of this request runs' + ({LIVE}.exists(a, has(a.hourlyPrice)) ? ' and costs $' + "
+    f"{LIVE}.filter(a, has(a.hourlyPrice))[0].hourlyPrice + ' an hour' : '') + '. Without the finalizer {FINALIZER} "
+    "the operator may forget it. Put it back, or terminate the machine: tgp doctor --fix'",
+)
+
+
+# -- objects -----------------------------------------------------------------------------------------------------------
+
+
+def policy(
+    name: str,
+    resources: Sequence[str],
+    validations: Sequence[Validation],
+    *,
+    variables: Mapping[str, str] | None = None,
+    of_class: bool = False,
+    conditions: Mapping[str, str] | None = None,
+    operations: Sequence[str] = ("CREATE", "UPDATE"),
+    fails: str = "Fail",
+) -> dict[str, Any]:
+    changed = {"changed": "request.operation == 'CREATE' || object.spec != oldObject.spec"}
+    wanted = changed if conditions is None else conditions
+    rules = {"apiGroups": ["tgp.io"], "apiVersions": ["v1"], "operations": [*operations], "resources": [*resources]}
+    return {
+        "apiVersion": API,
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": name, "labels": LABELS},
+        "spec": {
+            "failurePolicy": fails,
+            **({"paramKind": {"apiVersion": "tgp.io/v1", "kind": "GPUNodeClass"}} if of_class else {}),
+            "matchConstraints": {"resourceRules": [rules]},
+            "matchConditions": [{"name": key, "expression": value} for key, value in wanted.items()],
+            **(
+                {"variables": [{"name": key, "expression": value} for key, value in variables.items()]}
+                if variables
+                else {}
+            ),
+            "validations": [
+                {"expression": each.expression, "messageExpression": each.message, "reason": "Invalid"}
+                for each in validations
+            ],
+        },
+    }
+
+
+def binding(name: str, *, of_class: bool = False, action: str = "Deny") -> dict[str, Any]:
+    found = {"paramRef": {"selector": {}, "parameterNotFoundAction": "Allow"}} if of_class else {}
+    return {
+        "apiVersion": API,
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": name, "labels": LABELS},
+        "spec": {"policyName": name, "validationActions": [action], **found},
+    }
+
+
+NOT_THE_OPERATOR = {"others": f"request.userInfo.username != '{OPERATOR}'"}
+CHANGED = {"changed": "request.operation == 'CREATE' || object.spec != oldObject.spec"}
+TAKEN_OFF = {
+    "taken-off": (
+        f"has(oldObject.metadata.finalizers) && '{FINALIZER}' in oldObject.metadata.finalizers && "
+        f"!(has(object.metadata.finalizers) && '{FINALIZER}' in object.metadata.finalizers)"
+    )
+}
+ALWAYS: tuple[dict[str, Any], ...] = (
+    policy(
+        "tgp-classes",
+        ["gpunodeclasses"],
+        CLASS,
+        variables={"talos": CONFIGS, "gpus": CLASS_GPUS, "machines": MACHINES},
+    ),
+    binding("tgp-classes"),
+    policy("tgp-pools", ["gpunodepools"], POOL, variables={"gpus": POOL_GPUS}),
+    binding("tgp-pools"),
+    policy("tgp-requests", ["gpurequests"], REQUEST),
+    binding("tgp-requests"),
+    policy("tgp-pools-of-class", ["gpunodepools"], [NAMESPACES], variables=CLASS_VARIABLES, of_class=True),
+    binding("tgp-pools-of-class", of_class=True),
+    policy(
+        "tgp-requests-of-class",
+        ["gpurequests"],
+        [NAMESPACES, *MESH],
+        variables={**CLASS_VARIABLES, **MESH_VARIABLES},
+        of_class=True,
+    ),
+    binding("tgp-requests-of-class", of_class=True),
+    policy(
+        "tgp-requests-finalizer",
+        ["gpurequests"],
+        [KEPT_FINALIZER],
+        conditions={**TAKEN_OFF, **NOT_THE_OPERATOR},
+        operations=("UPDATE",),
+        fails="Ignore",
+    ),
+    binding("tgp-requests-finalizer", action="Warn"),
+)
+BY_VALUE: tuple[dict[str, Any], ...] = (
+    policy("tgp-class-use", ["gpunodepools", "gpurequests"], [USE], conditions={**CHANGED, **NOT_THE_OPERATOR}),
+    binding("tgp-class-use"),
+)
+
+
+def template() -> str:
+    """The chart's template."""
+    return (
+        HEAD
+        + '{{- if include "tgp-operator.policies" . }}\n'
+        + _in_chart(ALWAYS)
+        + "{{- if .Values.policies.requireUse }}\n---\n"
+        + _in_chart(BY_VALUE)
+        + "{{- end }}\n{{- end }}\n"
+    )
+
+
+def _in_chart(objects: Sequence[Mapping[str, Any]]) -> str:
+    made = "---\n".join(as_yaml(each).removeprefix("---\n") for each in objects)
+    assert "{{" not in made, "Helm would read it"
+    labels = '\n    {{- include "tgp-operator.labels" . | nindent 4 }}'
+    made = re.sub(r" '?@labels@'?", lambda _: labels, made)
+    return made.replace("@namespace@", "{{ .Release.Namespace }}")
+
+
+def plain(objects: Sequence[Mapping[str, Any]], namespace: str) -> list[dict[str, Any]]:
+    """As a cluster has them, for tests."""
+    text_ = json.dumps([{**each, "metadata": {"name": each["metadata"]["name"]}} for each in objects])
+    found: list[dict[str, Any]] = json.loads(text_.replace("@namespace@", namespace))
+    return found
