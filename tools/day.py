@@ -1,18 +1,23 @@
 """`python -m tools.day`: writes docs/media/day.txt, a day of `make run` in virtual time: figures, and some screens.
 
+And docs/media/evening.txt: what happened to machines of pools in its afternoon and evening, and to machines you own.
+
 The same run every time, so the text changes only when what it shows does. It takes some minutes.
 """
 
 import io
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
-from tgp.api.resource import GPU_NODE_POOL
+from tgp.adapters.kube.events import CORE_EVENT as EVENT
+from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, NODE, POD
 from tgp.core.model.costs import read_amount
 from tgp.core.model.money import rounded
 from tgp.interfaces.terminal.screen import TerminalScreen
@@ -21,6 +26,9 @@ from tgp.sim.scaled import FACTOR
 from tools.demo_simulation import DemoSimulation
 
 RECORDING = Path(__file__).parents[1] / "docs" / "media" / "day.txt"
+EVENING = RECORDING.with_name("evening.txt")
+EVENING_FROM, EVENING_UNTIL = 3 * 60, 14 * 60  # minutes into the world
+TOLD = ("DisruptionLaunching", "DisruptionTerminating", "DisruptionBlocked", "Unconsolidatable", "Terminating", "Lost")
 WIDTH, HEIGHT = 100, 32
 HOURS = 24
 STEP = 5  # minutes between two looks
@@ -90,12 +98,67 @@ def _look(snapshot: Snapshot, statuses: Iterable[Mapping[str, object]]) -> Look:
     )
 
 
-def recorded(hours: float = HOURS) -> list[str]:
+class Evening:
+    """What Events tell of machines of pools, and when machines you own go on and off."""
+
+    def __init__(self) -> None:
+        self._told: dict[tuple[str, str, str], str] = {}  # (object, reason, message) → when
+        self._on: dict[str, bool] = {}
+        self.switched: list[str] = []
+
+    def look(self, simulation: DemoSimulation, minutes: int, now: str) -> None:
+        if minutes > EVENING_UNTIL:
+            return
+        stage = simulation.world.server.local_api
+        for event in stage.objects(EVENT):
+            about, reason = event["involvedObject"], event["reason"]
+            if about["kind"] == GPU_REQUEST.kind and reason in TOLD and minutes >= EVENING_FROM:
+                at = str(event.get("lastTimestamp") or event.get("eventTime") or "")[11:16]
+                self._told.setdefault((about["name"], reason, event["message"]), at or now)
+        owned = {each["name"] for record in stage.objects(GPU_NODE_CLASS) for each in _machines_of(record)}
+        for node in stage.objects(NODE):
+            name, on = node["metadata"]["name"], _is_ready(node)
+            if name in owned and self._on.get(name, False) != on:
+                self._on[name] = on
+                pods = sorted(pod["metadata"]["name"] for pod in stage.objects(POD) if _asks_there(pod, name))
+                work = f", for {', '.join(pods)}" if on and pods else ""
+                self.switched.append(f"{now}  {name} is {'on' if on else 'off'}{work}")
+
+    def lines(self) -> list[str]:
+        told = sorted((at, name, f"{reason}: {message}") for (name, reason, message), at in self._told.items())
+        found = [
+            "# The afternoon and evening of `make run`, made by `python -m tools.day`: Events of machines of pools.",
+            "",
+        ]
+        for at, name, text in told:
+            found += textwrap.wrap(f"{at}  {name}  {text}", WIDTH, subsequent_indent=" " * 7)
+        return [*found, "", "# Machines you own, when their Nodes became Ready and ceased to be.", "", *self.switched]
+
+
+def _machines_of(record: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    for provider in record["spec"].get("providers", ()):
+        yield from (provider.get("settings") or {}).get("machines", ())
+
+
+def _is_ready(node: Mapping[str, Any]) -> bool:
+    conditions = node.get("status", {}).get("conditions", ())
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
+def _asks_there(pod: Mapping[str, Any], node: str) -> bool:
+    ended = pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
+    limits = [each.get("resources", {}).get("limits", {}) for each in pod["spec"]["containers"]]
+    return pod["spec"].get("nodeName") == node and not ended and any("nvidia.com/gpu" in each for each in limits)
+
+
+def recorded(hours: float = HOURS, evening: Evening | None = None) -> list[str]:
     rows, screens, paid, alone = [], list[str](), 0, 0
     last = None
     with DemoSimulation() as simulation:
         for minutes, look in looks(simulation, hours):
             last = look
+            if evening is not None:
+                evening.look(simulation, minutes, _time_of(look.snapshot))
             paid += look.hourly_microusd * STEP // 60
             alone += look.alone_microusd * STEP // 60
             if minutes % ROW_EVERY == 0:
@@ -131,8 +194,10 @@ def _drawn(snapshot: Snapshot) -> list[str]:
 
 
 def main() -> int:
-    RECORDING.write_text("\n".join(recorded()) + "\n", encoding="utf-8")
-    print(f"{RECORDING}: {len(RECORDING.read_text(encoding='utf-8').splitlines())} lines")
+    evening = Evening()
+    for path, lines in ((RECORDING, recorded(evening=evening)), (EVENING, evening.lines())):
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        print(f"{path}: {len(lines)} lines")
     return 0
 
 

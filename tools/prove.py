@@ -55,7 +55,7 @@ PROOFS = (
     Proof(
         "budgets",
         "budgets for 20 days with kills, 20 times with random faults, and with a crash at each write",
-        ("tests/sim/test_budget_histories.py",),
+        ("tests/sim/test_budget_histories.py", "tests/sim/test_budgets.py"),
     ),
     Proof("joining plans", "all five faults at each side effect of joining", ("tests/sim/joining",)),
     Proof(
@@ -81,8 +81,8 @@ PROOFS = (
     ),
     Proof(
         "uninstall",
-        "an uninstallation that would strand machines is refused, by both Helms",
-        ("tests/controlplane/test_uninstall.py",),
+        "the life of an installation by both Helms; an uninstallation that would strand machines is refused",
+        ("tests/controlplane/test_uninstall.py", "tests/controlplane/test_installed.py"),
         waits=True,
     ),
     Proof(
@@ -90,6 +90,7 @@ PROOFS = (
         "5000 pairs and 1000 small clusters, judged by the real kube-scheduler",
         ("tests/controlplane/test_scheduler_judge.py",),
     ),
+    Proof("http api", "200 cases for each page of the HTTP API, by schemathesis", ("tests/clients/schemathesis",)),
     Proof("clouds", "10,000 wrong answers for each provider, 5 worlds for each promise", ("tests/contracts/clouds",)),
     Proof("meshes", "5000 spoiled answers and 50 worlds with random faults for each mesh", ("tests/contracts/mesh",)),
     Proof(
@@ -115,6 +116,12 @@ PROOFS = (
         "oldest joining",
         "machines join a control plane of the oldest release",
         ("--kubernetes", "1.28", "tests/controlplane/test_joining.py"),
+        waits=True,
+    ),
+    Proof(
+        "oldest budgets",
+        "budgets count, evict, pause and hold on a control plane of the oldest release",
+        ("--kubernetes", "1.28", "tests/controlplane/test_budgets.py"),
         waits=True,
     ),
     Proof("hostile values", "100,000 hostile values, 1000 bodies of garbage for each kind", HOSTILE),

@@ -2,11 +2,13 @@
 
 import argparse
 import multiprocessing
+import os
+import signal
 import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 
 from bench.safety.demand import market_of
@@ -15,6 +17,7 @@ from bench.safety.lean import fast_env
 from tgp.sim.checkers.objects import loose_ends
 from tgp.sim.checkers.recorder import Violation
 from tgp.sim.world import WentWrong
+from tools.toolbox.child_process import end_with
 
 HOURS = 200
 PER_WORLD = 25  # hours with faults in one world: long enough for leaders, prices and marks to grow old
@@ -103,12 +106,32 @@ def _verdicts(plans: list[Plan], workers: int) -> Iterator[Verdict]:
         for plan in plans:
             yield replace(run_world(plan), fair=lived[plan.market])
         return
-    fresh = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(workers, len(plans) + len(markets)), mp_context=fresh) as pool:
+    with _pool(min(workers, len(plans) + len(markets))) as pool:
         fair: dict[Plan, Future[Fair]] = {market: pool.submit(fair_world, market) for market in markets}
         for future in as_completed([pool.submit(run_world, plan) for plan in plans]):
             verdict = future.result()
             yield replace(verdict, fair=fair[verdict.plan.market].result())
+
+
+@contextmanager
+def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
+    """Processes that end with this one, however it ends: an hour of faults that no process reads is no use."""
+    fresh = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(workers, mp_context=fresh, initializer=_obey, initargs=(os.getpid(),))
+    try:
+        yield pool
+    except BaseException:
+        for worker in multiprocessing.active_children():
+            worker.terminate()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _obey(parent: int) -> None:
+    """Ctrl-C reaches the whole group: only the parent decides what it means."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end_with(parent)
 
 
 class _Progress:

@@ -27,7 +27,7 @@ from tgp.app.commands import operator as operator_command
 from tgp.app.settings import Settings
 from tgp.controllers.access import certificate_keeper
 from tgp.controllers.budgets import legacy_budgets
-from tgp.controllers.disruption.observe import SEARCHED_EVERY
+from tgp.controllers.disruption.observe import LISTED_FOR, SEARCHED_EVERY
 from tgp.controllers.disruption.reconciler import BELIEVED_AFTER
 from tgp.controllers.instances import accounts, consistency, leftover_nodes, orphan_collector
 from tgp.controllers.market import reconciler as market
@@ -36,7 +36,7 @@ from tgp.core.access import certificate, kept_answers, token
 from tgp.core.budgets import account, recreation, resume, spans, victims
 from tgp.core.budgets.status import IDLE_AFTER
 from tgp.core.classes import default_class, market_status
-from tgp.core.disruption import candidates, causes, exchange, illness, moves, restart_cost
+from tgp.core.disruption import candidates, causes, exchange, illness, market_moves, moves, restart_cost
 from tgp.core.inventory import orphan_evidence, orphans
 from tgp.core.model import cooldowns, offer_query
 from tgp.core.pools import capacity, machine_failures, machine_types, orders, runaway, upkeep
@@ -44,7 +44,16 @@ from tgp.core.pools.planner import world
 from tgp.core.pools.planner.world import ASSUMED_SPOT_LOSS
 from tgp.core.pools.status import COUNTED_EVERY, LONGEST_COUNTED
 from tgp.core.reports import doctor
-from tgp.core.requests import cooldown, drain, lifecycle, outage, provider_reports, purchase
+from tgp.core.requests import (
+    cooldown,
+    drain,
+    lifecycle,
+    moments,
+    outage,
+    provider_reports,
+    purchase,
+    termination_reasons,
+)
 from tgp.interfaces.cli import down, node, offers_view, rent, status
 from tgp.services import setup_documents
 from tgp.sim import scaled
@@ -67,7 +76,13 @@ AUTOPROVISION = "docs/migrating-from-k8s-gpu-autoprovision.md"
 # Made from the code, bound by tests of their own, or without figures of the code.
 OTHER_PAGES = frozenset({FIELDS, "docs/providers.md", "docs/new-provider.md", "docs/talos-judge.md", "docs/values.md"})
 # From there on a page reports what was measured.
-ENDS_BEFORE = {SAFETY: "## Hours:", PLANNER: "## Measured", DISRUPTION: "## Measured", ACCESS: "## Measured"}
+ENDS_BEFORE = {
+    SAFETY: "## Hours:",
+    PLANNER: "## Measured",
+    DISRUPTION: "## Measured",
+    ACCESS: "## Measured",
+    BUDGETS: "## Measured",
+}
 
 WORDS = {"one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10}
 WORDS |= {"a": 1, "an": 1, "another": 1, "twelve": 12, "fifteen": 15, "thirty": 30, "sixty": 60}
@@ -120,7 +135,7 @@ FIGURES = (
     Figure(WORLD, "the world runs in real time for {}", demo.SLOW_FOR),
     Figure(WORLD, "are up to {} larger", scaled.BEGAN_AGO),
     Figure(FIELDS, "Terminate the machine after this long. Default {};", purchase.USUAL_LIFE),
-    Figure(FIELDS, "An Event warns at {} of it", lifecycle.WARNED_AT),
+    Figure(FIELDS, "An Event warns at {} of it", moments.WARNED_AT),
     Figure(FIELDS, "has requested a GPU for this long. Default {};", IDLE),
     Figure(SECURITY, "deleted {} later", of_seconds(leftover_nodes.CLEARED_FOR)),
     Figure(SECURITY, "some {} the first time", of_seconds(leftover_nodes.GONE_AFTER) + leftover_nodes.LOOK_AGAIN),
@@ -164,6 +179,7 @@ FIGURES = (
     Figure(POOLS, "pods of that owner for {}", runaway.DISAGREED_FOR),
     Figure(POOLS, "a newer machine differs by more than {}", machine_types.NOISE),
     Figure(POOLS, "by more than {} in the time to boot", machine_types.BOOT_NOISE),
+    Figure(DISRUPTION, "without GPUs are evicted, for {} at most", moves.EVICTED_FIRST_FOR),
     Figure(DISRUPTION, "purchases are paused, or after {}: replacements", moves.MOVE_AT_MOST),
     Figure(DISRUPTION, "nothing is disrupted for {}; after that", BELIEVED_AFTER),
     Figure(DISRUPTION, "have not been allocatable for {}, or", illness.GPUS_MISSING_FOR),
@@ -171,8 +187,10 @@ FIGURES = (
     Figure(DISRUPTION, "from that provider for {};", cooldown.FIRST_COOLDOWN),
     Figure(DISRUPTION, "that time doubles, to {} at most", cooldowns.LONGEST_COOLDOWN),
     Figure(DISRUPTION, "lost in a pool within {}, the", machine_failures.COUNTED_FOR),
-    Figure(DISRUPTION, "`terminationGracePeriod` and {} more", lifecycle.PROVIDER_END_SPARE),
+    Figure(DISRUPTION, "`terminationGracePeriod` and {} more", moments.PROVIDER_END_SPARE),
     Figure(DISRUPTION, "at most once {}, and only when prices", SEARCHED_EVERY),
+    Figure(DISRUPTION, "has moved by more than {}, or the last", market_moves.MATTERS),
+    Figure(DISRUPTION, "the last search is {} old", LISTED_FOR),
     Figure(DISRUPTION, "costs once, spread over {}:", exchange.HORIZON),
     Figure(DISRUPTION, "Every pod takes {} to start again", restart_cost.START_UP),
     Figure(DISRUPTION, "as it was measured, otherwise {};", exchange.USUAL_BOOT),
@@ -193,7 +211,7 @@ FIGURES = (
     Figure(MONEY, "more than two machines, and more than {}", 1 / orphans.SHARE),
     Figure(MONEY, "confirmed absent twice, {} apart", of_seconds(orphan_evidence.PROVEN_AFTER)),
     Figure(MONEY, "a tenth of the lifetime, at least {}", purchase.RUN_MARGIN),
-    Figure(REQUESTS, "extended past it ends {} and a drain earlier", lifecycle.PROVIDER_END_SPARE),
+    Figure(REQUESTS, "extended past it ends {} and a drain earlier", moments.PROVIDER_END_SPARE),
     Figure(MONEY, "the sum is above {}", facts_of("gcp").longest_run),
     Figure(MONEY, "`--direct-after` ({})", duration(DIRECT_AFTER, "")),
     Figure(OPERATOR, "with the default Lease ({})", SETTINGS.lease_duration),
@@ -207,15 +225,15 @@ FIGURES = (
     Figure(REQUESTS, "`idleTimeout` ({})", IDLE),
     Figure(REQUESTS, "`terminationGracePeriod` ({})", default_of(GPURequestSpec, "termination_grace_period")),
     Figure(REQUESTS, "4 machines and {} an hour", float(default_class.IMPLICIT_LIMITS.max_hourly_cost or 0)),
-    Figure(REQUESTS, "| {} of its life have passed", lifecycle.WARNED_AT),
+    Figure(REQUESTS, "| {} of its life have passed", moments.WARNED_AT),
     Figure(REQUESTS, "the time in the message ({})", lifecycle.COUNTED_ON_FOR),
     Figure(REQUESTS, "two or more machines within {}. Nothing", of_seconds(consistency.AT_ONCE)),
     Figure(REQUESTS, "wait for {} of consistent lists", of_seconds(consistency.CONSISTENT_FOR)),
     Figure(REQUESTS, "the pause is {} of the time", 1 / lifecycle.REFUSED_SHARE),
     Figure(REQUESTS, "since the first such failure, up to {}", lifecycle.LONGEST_REFUSED),
     Figure(REQUESTS, "nothing: about {}", settles("vultr")),
-    Figure(REQUESTS, "missing or not ready for {}", lifecycle.NODE_LOST_AFTER),
-    Figure(REQUESTS, "its mesh has not known it for {}", lifecycle.MESH_LOST_AFTER),
+    Figure(REQUESTS, "missing or not ready for {}", termination_reasons.NODE_LOST_AFTER),
+    Figure(REQUESTS, "its mesh has not known it for {}", termination_reasons.MESH_LOST_AFTER),
     Figure(REQUESTS, "two lists {} apart", provider_reports.CONFIRMED_AFTER),
     Figure(REQUESTS, "Ten times the price and more: in lists for {} |", provider_reports.DOUBTED_FOR),
     Figure(REQUESTS, "is likely another unit: lists for {} |", provider_reports.DOUBTED_FOR),
@@ -265,6 +283,10 @@ FIGURES = (
 )
 
 FREE = (
+    (DISRUPTION, "One hour, because prices that wander by 4 % in ten minutes move pods", "of the bench"),
+    (DISRUPTION, "in the first four hours of `python -m bench churn`", "what was measured"),
+    (DISRUPTION, "with half an hour ($67.01", "what was measured"),
+    (DISRUPTION, "as with one hour ($67.02", "what was measured"),
     (PLANNER, "costs $1.80 an hour, one with one GPU $1.00", "an example"),
     (PLANNER, "two machines for $2.00", "an example"),
     (PLANNER, "loss would cause: twenty minutes", "RESTART_HOURS in planner/sources.py"),

@@ -10,9 +10,11 @@ from pathlib import Path
 from tgp.api.request import IMMUTABLE, PHASES, GPURequestSpec
 from tgp.core.classes.default_class import IMPLICIT_LIMITS
 from tgp.core.model.presence import AccountProblem
-from tgp.core.requests.lifecycle import FAILURES_MAX, LOSSES_MAX, NO_MACHINE, NODE_LOST_AFTER, WARNED_AT
+from tgp.core.requests.lifecycle import FAILURES_MAX, LOSSES_MAX, NO_MACHINE
+from tgp.core.requests.moments import WARNED_AT
 from tgp.core.requests.status import OWNED
 from tgp.core.requests.steps import TerminationReason
+from tgp.core.requests.termination_reasons import NODE_LOST_AFTER
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "tgp"

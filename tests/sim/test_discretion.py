@@ -4,9 +4,6 @@ import base64
 import json
 import logging
 from datetime import timedelta
-from pathlib import Path
-
-from ruamel.yaml import YAML
 
 from tests.sim.an_operator import NAMESPACE_NAME, a_class, a_pool, a_secret, create, furnish, ready, settle, writes
 from tests.sim.joining.a_tailnet import a_tailnet_class, joining
@@ -33,9 +30,9 @@ from tgp.api.resource import (
 )
 from tgp.app.settings import Settings
 from tgp.ports.http import Call, HangUp
+from tgp.services.shipped import operator_rights
 from tgp.sim.world import KUBERNETES, World
 
-RBAC = Path(__file__).parents[2] / "deploy" / "rbac" / "operator.yaml"
 APPROVE = ("approve", "certificates.k8s.io", "signers")
 NO_RIGHT = ("get", "", "")  # what every authenticated user may
 VALUE = "x7-nobody-sees-this-value"
@@ -232,10 +229,9 @@ def _right(call: Call) -> tuple[str, str, str]:
 
 
 def _granted() -> set[tuple[str, str, str]]:
-    documents = YAML(typ="safe", pure=True).load_all(RBAC.read_text())
     return {
         (verb, group, resource)
-        for document in documents
+        for document in operator_rights()
         if document["metadata"]["name"] == "tgp-operator"  # and not what the kubelets of its machines may
         for rule in document.get("rules", ())
         for group in rule["apiGroups"]

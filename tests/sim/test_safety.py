@@ -1,6 +1,10 @@
 """The safety bench: its demand is what it says it is, it notices broken protocols, and days of it lose no money."""
 
 import re
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -113,6 +117,31 @@ def test_hours_with_faults_lose_no_money(capfd):
     assert float(told["orphan_s"]) <= 300
     assert int(told["launches"]) >= 10 * HOURS
     assert int(told["handovers"]) >= HOURS
+
+
+@pytest.mark.parametrize("asked", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT], ids=lambda asked: asked.name)
+def test_its_workers_end_with_it(asked):
+    command = [sys.executable, "-m", "bench", "safety", "--hours", "5000"]
+    with subprocess.Popen(command, cwd=SAFETY.parents[1], stderr=subprocess.DEVNULL) as process:
+        workers = _soon(lambda: len(found := _children(process.pid)) > 2 and found)
+        process.send_signal(asked)
+        process.wait(20)
+    _soon(lambda: not any(Path(f"/proc/{worker}").exists() for worker in workers))
+
+    assert process.returncode != 0
+
+
+def _children(parent: int) -> list[int]:
+    """Two workers, and the tracker of resources that multiprocessing starts beside them."""
+    return [int(one) for one in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
+
+
+def _soon(look):
+    give_up_at = time.monotonic() + 60
+    while not (found := look()):
+        assert time.monotonic() < give_up_at
+        time.sleep(0.05)
+    return found
 
 
 @pytest.mark.parametrize("seed", [19, 47][: amount(1, 2)])

@@ -9,12 +9,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 from random import Random
 from typing import Any
 
 import msgspec
-from ruamel.yaml import YAML
 
 from tgp import __version__
 from tgp.adapters.compute import Threads
@@ -39,13 +37,13 @@ from tgp.ports.clock import Clock
 from tgp.ports.entropy import Entropy
 from tgp.ports.http import Handler, Http, HttpFactory
 from tgp.ports.resolver import Resolver
+from tgp.services.shipped import operator_rights
 from tgp.sim.apiserver import ApiServer
 from tgp.sim.cluster.control_plane import ControlPlane
 from tgp.sim.cluster.machines import Hardware
 from tgp.sim.plain_boot import PlainBoot
 from tools.live.asked import Asked
 
-RBAC = Path(__file__).parents[2] / "deploy" / "rbac" / "operator.yaml"
 OURS, ACCOUNT = "tgp-system", "tgp-operator"
 NAME = "live"  # of the class, the request and the pod
 LIFE = "1h"  # the operator's own end of it; the walk is shorter
@@ -91,7 +89,7 @@ class LiveCluster:
         self.server = ApiServer(ways.clock, ways.entropy, unidentified=None)
         for definition in crds():
             self.server.local_api.create(CUSTOM_RESOURCE_DEFINITION, definition)
-        for manifest in YAML(typ="safe", pure=True).load_all(RBAC.read_text(encoding="utf-8")):
+        for manifest in operator_rights():
             create_object(self.server, manifest)
         for manifest in (_secret(asked), _device_plugin(), _class(asked)):
             create_object(self.server, manifest)

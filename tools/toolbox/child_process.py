@@ -76,10 +76,15 @@ def _errands() -> "queue.SimpleQueue[Callable[[], None]]":
     return waiting
 
 
-def _become(parent: int, argv: list[str]) -> None:
+def end_with(parent: int) -> None:
+    """Called in a child: the kernel kills it when the thread that started it ends."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL) != 0 or os.getppid() != parent:
         sys.exit(PARENT_GONE)
+
+
+def _become(parent: int, argv: list[str]) -> None:
+    end_with(parent)
     try:
         os.execvp(argv[0], argv)  # noqa: S606 - becoming the program is the point
     except OSError as error:

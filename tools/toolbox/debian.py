@@ -25,6 +25,8 @@ PACKAGES = {  # program → package
     "ip": "iproute2",
     "nsenter": "util-linux",
     "unshare": "util-linux",
+    "buildah": "buildah",
+    "mmdebstrap": "mmdebstrap",
     "wg": "wireguard-tools",
 }
 SEARCHED = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin"))  # where disks are dealt with

@@ -2,6 +2,7 @@
 
 import io
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,7 @@ def file_name(kind: Kind) -> str:
     return f"{'legacy/' if kind.optional else ''}{kind.resource.group}_{kind.resource.plural}.yaml"
 
 
-def as_yaml(*documents: dict[str, Any]) -> str:
+def as_yaml(*documents: Mapping[str, Any]) -> str:
     """YAML 1.2 that also reads alike as 1.1, one document after another, in the order of the keys."""
     from ruamel.yaml import YAML
     from ruamel.yaml.representer import SafeRepresenter

@@ -44,7 +44,7 @@ class FieldError:
     reason: Reason
     detail: str  # what is wrong and what would be right
     value: str = ""  # the offending value as JSON text, where the API server shows it
-    rule: str = ""  # the CEL text that did not hold; empty: the schema itself was not met
+    rule: str = ""  # the CEL text that did not hold, or a rule beyond the CRD; empty: the schema itself was not met
 
     @property
     def body(self) -> str:

@@ -10,14 +10,14 @@ from tgp.api.pattern import matches
 EARLY_DROPPED = "v2"  # the release that no longer reads wireGuardConfig and the other early spellings
 TEMPLATE_MAX = 131_072  # characters; Talos refuses user data far smaller than this on most platforms
 
-_KEY_PATTERN = r"^[A-Za-z0-9+/]{43}=$"
+KEY_PATTERN = r"^[A-Za-z0-9+/]{43}=$"
 _KEY_MESSAGE = "must be a WireGuard key: 32 bytes in base64, 44 characters"
-WIREGUARD_KEY = cel.reads(_KEY_PATTERN, _KEY_MESSAGE)
+WIREGUARD_KEY = cel.reads(KEY_PATTERN, _KEY_MESSAGE)
 # On the object, not on the key: a refusal shows the value its rule stands on, and this value is secret.
 PRIVATE_KEY = Rule(
-    f"!has(self.privateKey) || self.privateKey.matches({cel.quoted(_KEY_PATTERN)})",
+    f"!has(self.privateKey) || self.privateKey.matches({cel.quoted(KEY_PATTERN)})",
     _KEY_MESSAGE,
-    lambda self, _: "privateKey" not in self or matches(self["privateKey"], _KEY_PATTERN),
+    lambda self, _: "privateKey" not in self or matches(self["privateKey"], KEY_PATTERN),
     field=".privateKey",
 )
 HOST_PORT = cel.reads(r"^[A-Za-z0-9.:\[\]_-]+:[0-9]{1,5}$", "must be host:port, such as 203.0.113.7:51820")

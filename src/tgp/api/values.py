@@ -19,6 +19,7 @@ from tgp.api.pattern import matches
 
 PRICE: Final = r"^[0-9]{1,9}(\.[0-9]{1,6})?$"  # micro-dollars are the smallest coin there is
 DURATION: Final = r"^([0-9]{1,6}(\.[0-9]{1,9})?(h|m|s|ms|us|µs|ns))+$"
+LONGEST_DURATION: Final = 128  # characters; fields allow 32, an annotation may have 256 KiB
 _SUFFIX: Final = r"(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][+-]?[0-9]{1,2})?$"
 QUANTITY: Final = r"^([0-9]+(\.[0-9]*)?|\.[0-9]+)" + _SUFFIX
 QUANTITY_ABOVE_ZERO: Final = r"^([0-9]*[1-9][0-9]*(\.[0-9]*)?|[0-9]*\.[0-9]*[1-9][0-9]*)" + _SUFFIX
@@ -78,7 +79,7 @@ def usd(amount_microusd: int) -> str:
 @lru_cache(maxsize=READINGS_KEPT)
 def duration(text: str, path: str) -> timedelta:
     """A Go duration, cut to whole microseconds."""
-    if not matches(text, DURATION):
+    if len(text) > LONGEST_DURATION or not matches(text, DURATION):
         raise _invalid(path, text, MESSAGE_DURATION)
     parts = re.findall(r"([0-9.]+)([a-zµ]+)", text)
     nanoseconds = sum(Fraction(number) * _UNIT_NANOSECONDS[unit] for number, unit in parts)

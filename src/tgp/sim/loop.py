@@ -85,7 +85,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def _run_once(self) -> None:
         ready = self._ready
-        if self._timer_cancelled_count:
+        cancelled = self._timer_cancelled_count
+        if cancelled and self._scheduled and (cancelled > 100 or self._scheduled[0][1]._cancelled):
             self._discard_cancelled()
         if not ready and not self._stopping:
             self._jump()

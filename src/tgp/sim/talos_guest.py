@@ -46,14 +46,15 @@ def guest_in(blob: bytes) -> TalosGuest | None:
 
 def documents_in(blob: bytes) -> Iterator[list[Any]]:
     """Every machine config in it, as its documents."""
-    for found in _configs(blob):
+    for found in configs_in(blob):
         try:
             yield [document.data for document in read_stream(found.decode())]
         except (TemplateRefused, UnicodeDecodeError):
             continue
 
 
-def _configs(blob: bytes, depth: int = 2) -> Iterator[bytes]:
+def configs_in(blob: bytes, depth: int = 2) -> Iterator[bytes]:
+    """Every machine config in it, as text."""
     if blob.startswith(_GZIP):
         try:
             blob = gzip.decompress(blob)
@@ -67,7 +68,7 @@ def _configs(blob: bytes, depth: int = 2) -> Iterator[bytes]:
                 inner = base64.b64decode(packed, validate=True)
             except binascii.Error:
                 continue
-            yield from _configs(inner, depth - 1)
+            yield from configs_in(inner, depth - 1)
 
 
 def _guest(documents: list[Any]) -> TalosGuest | None:

@@ -12,7 +12,7 @@ from tests.core.requests.an_observation import an_observation
 from tgp.adapters.kube.operator_cluster import OperatorCluster
 from tgp.adapters.kube.revision import ASKED_EVERY, CALM_FOR, Revision
 from tgp.adapters.kube.store import Store
-from tgp.api.resource import CONFIG_MAP, Resource
+from tgp.api.resource import CONFIG_MAP, GPU_REQUEST, Resource
 from tgp.controllers.requests.fresh_read_check import FreshReadCheck
 from tgp.core.classes.default_class import IMPLICIT
 from tgp.core.model.facts import HistoryRewound
@@ -144,16 +144,16 @@ class Told:
 
 
 def a_noting(stored: Stored, held: int) -> tuple[OperatorCluster, Told]:
-    store: Store[Metadata] = Store(CONFIG_MAP)
+    store: Store[Metadata] = Store(GPU_REQUEST)
     store.put(Metadata(key=KEY, uid="u", resource_version=held))
     told = Told()
-    return OperatorCluster(stored, {CONFIG_MAP: (store,)}, told), told  # type: ignore[arg-type]
+    return OperatorCluster(stored, {GPU_REQUEST: (store,)}, told), told  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("version", "said"), [(4, ["ConfigMap team/a has version 4; 5 was seen"]), (5, []), (6, [])])
+@pytest.mark.parametrize(("version", "said"), [(4, ["GPURequest team/a has version 4; 5 was seen"]), (5, []), (6, [])])
 async def test_an_object_under_a_lower_version_than_held_is_told(version: int, said: list[str]):
     noting, told = a_noting(Stored(version), held=5)
-    await noting.read(CONFIG_MAP, KEY)
+    await noting.read(GPU_REQUEST, KEY)
 
     assert told.words == said
 
@@ -161,19 +161,28 @@ async def test_an_object_under_a_lower_version_than_held_is_told(version: int, s
 @pytest.mark.parametrize(
     ("stored", "said"),
     [
-        pytest.param(Stored(4), ["ConfigMap team/a has version 4; 5 was seen"], id="lower: an older history"),
+        pytest.param(Stored(4), ["GPURequest team/a has version 4; 5 was seen"], id="lower: an older history"),
         pytest.param(Stored(9), [], id="higher: another client wrote, and the watch will show it"),
-        pytest.param(Stored(9, "other"), ["configmaps"], id="another object of that name"),
-        pytest.param(Stored(None), ["configmaps"], id="gone"),
+        pytest.param(Stored(9, "other"), ["gpurequests"], id="another object of that name"),
+        pytest.param(Stored(None), ["gpurequests"], id="gone"),
     ],
 )
 async def test_a_conflict_is_looked_into(stored: Stored, said: list[str]):
     noting, told = a_noting(stored, held=5)
     with pytest.raises(Conflict):
-        await noting.patch(CONFIG_MAP, KEY, {}, resource_version="5", uid="u")
+        await noting.patch(GPU_REQUEST, KEY, {}, resource_version="5", uid="u")
 
     assert told.words == said
     assert stored.reads == 1
+
+
+async def test_a_conflict_of_a_kind_that_the_operator_may_not_get_is_left_to_the_watch():
+    stored = Stored(4)
+    noting, told = a_noting(stored, held=5)
+    with pytest.raises(Conflict):
+        await noting.patch(CONFIG_MAP, KEY, {}, resource_version="5", uid="u")
+
+    assert (told.words, stored.reads) == ([], 0)
 
 
 # -- the last look -----------------------------------------------------------------------------------------------------

@@ -71,6 +71,13 @@ def test_what_is_no_duration_is_refused_with_its_field(text):
         duration(text, "spec.timeouts.boot")
 
 
+def test_a_text_of_many_durations_is_refused_unread():
+    # Annotations of pods may have 256 KiB: to add up a hundred thousand parts takes seconds.
+    assert duration("1h" * 64, "x") == timedelta(hours=64)
+    with pytest.raises(Invalid):
+        duration("1h" * 65, "x")
+
+
 @settings(deadline=None)  # the machine may be busy with other things
 @given(st.timedeltas(min_value=timedelta(), max_value=timedelta(days=30_000)))
 def test_a_duration_survives_being_written_and_read(length):

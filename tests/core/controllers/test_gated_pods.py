@@ -10,7 +10,7 @@ from tgp.api.common import LabelSelector
 from tgp.controllers.budgets.admission import GateReconciler
 from tgp.controllers.budgets.gated_pods import GatedPods
 from tgp.core.budgets.account import fresh
-from tgp.core.budgets.admission import GATE
+from tgp.core.budgets.admission import GATE, LABEL
 from tgp.core.budgets.assess import Limits
 from tgp.core.budgets.weights import Weights
 from tgp.core.model.kube_object import KubeObject
@@ -80,10 +80,12 @@ def test_as_many_go_as_what_is_left_lasts_and_those_on_their_way_count():
     assert lifted(*waiting, a_pod("going", gates=()), hours=1, budgets=(GATES,)) == ["pod-0"]
 
 
-def test_without_a_budget_all_go_and_with_one_that_cannot_be_read_none():
+def test_without_a_budget_all_go_and_with_one_that_gates_and_cannot_be_read_none():
     unreadable: KubeObject[Any] = KubeObject(key=ObjectKey("ml", "newer"))
+    gates: KubeObject[Any] = KubeObject(key=ObjectKey("ml", "newer"), labels={LABEL: "Gate"})
     assert lifted(a_pod("a"), a_pod("b")) == ["a", "b"]
-    assert lifted(a_pod("a"), a_pod("b"), budgets=(unreadable,)) == []
+    assert lifted(a_pod("a"), a_pod("b"), budgets=(unreadable,)) == ["a", "b"], "its label says that it gates nothing"
+    assert lifted(a_pod("a"), a_pod("b"), budgets=(gates,)) == []
 
 
 def test_a_budget_of_a_tenant_over_all_namespaces_holds_no_pod():

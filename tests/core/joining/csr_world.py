@@ -5,11 +5,9 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import msgspec
-from ruamel.yaml import YAML
 
 from tests.core.controllers.account_access import a_record, a_token, an_attempt
 from tests.core.joining.requests import NODE, a_document
@@ -29,13 +27,13 @@ from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.secret import Secret
 from tgp.core.model.signing import SigningRequest
 from tgp.ports.http import Call, NoAnswer, Reply, Stream
+from tgp.services.shipped import operator_rights
 from tgp.sim.apiserver.identity import service_account
 from tgp.sim.apiserver.server import ApiServer
 from tgp.sim.clock import WorldClock
 from tgp.sim.entropy import SeededEntropy
 from tgp.sim.loop import VirtualLoop
 
-RBAC = Path(__file__).parents[3] / "deploy" / "rbac" / "operator.yaml"
 TOKEN = a_token(1)
 OPERATOR = "operators-own-token"
 FOR = timedelta(minutes=15)
@@ -72,7 +70,7 @@ class CsrEnv:
         self.clock = WorldClock(loop)
         self.server = ApiServer(self.clock, SeededEntropy(1, "server"), unidentified=None)
         self.server.authentication.add_token(OPERATOR, service_account("tgp-system", "tgp-operator"))
-        for document in YAML(typ="safe", pure=True).load_all(RBAC.read_text()):
+        for document in operator_rights():
             self.server.local_api.create(self._resource(document), document)
         self.asked: Store[SigningRequest] = Store(CERTIFICATE_SIGNING_REQUEST)
         self.requests: Store[KubeObject[GPURequest]] = Store(GPU_REQUEST, INDEXES)

@@ -132,6 +132,13 @@ def test_a_cheaper_machine_saves_what_those_it_replaced_would_have_cost_since_it
     assert entry is not None
     assert (entry.replaced_microusd, entry.saved_microusd) == (1_400_000, 200_000)
 
+    billed = entry_of(
+        a_record(annotations={REPLACED_PRICE: "0.70"}, status=ready),
+        an_attempt(ended_at=NOW + 3 * HOUR, hourly_price="0.30"),
+    )
+    assert billed is not None
+    assert billed.saved_microusd == 500_000, "by what is billed, not by the listed price"
+
     never = entry_of(a_record(annotations={REPLACED_PRICE: "0.70"}), attempt)
     assert never is not None
     assert (never.replaced_microusd, never.saved_microusd) == (0, -1_200_000)

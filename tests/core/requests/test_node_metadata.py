@@ -323,6 +323,7 @@ def test_a_node_tells_since_when_its_owned_machine_is_off_until_the_next_request
     assert off_since(node) == NOW
     assert off_since(worn(node, metadata_of(boot_mode="power"))) is None
     assert off_since(msgspec.structs.replace(node, annotations={OFF_SINCE: "yesterday"})) is None
+    assert off_since(msgspec.structs.replace(node, annotations={OFF_SINCE: "2026-11-15t12:00:00z"})) == NOW
 
 
 def test_the_next_request_of_an_owned_machine_finds_it_open():

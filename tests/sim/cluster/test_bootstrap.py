@@ -1,21 +1,19 @@
 """A kubelet without a certificate asks for one with its token, and registers once it was let in, not before."""
 
 from base64 import b64decode, b64encode
-from pathlib import Path
 
 import pytest
 from cryptography import x509
-from ruamel.yaml import YAML
 
 from tests.sim.cluster.manifests import a_cluster, condition
 from tgp.api.resource import CERTIFICATE_SIGNING_REQUEST as REQUEST
 from tgp.api.resource import NODE, SECRET, Resource
 from tgp.core.model.signing import KUBELET_SIGNER
+from tgp.services.shipped import operator_rights
 from tgp.sim.cluster.bootstrap import signing_request
 from tgp.sim.cluster.machines import Hardware
 from tgp.sim.cluster.signer import AUTHORITY
 
-RBAC = Path(__file__).parents[3] / "deploy" / "rbac" / "operator.yaml"
 ROLES = "rbac.authorization.k8s.io"
 KINDS = {
     "ClusterRole": Resource(ROLES, "v1", "clusterroles", "ClusterRole", namespaced=False),
@@ -45,7 +43,7 @@ def a_token(cluster, **data):
 
 def may_ask(cluster):
     """The shipped role of those who bear a token."""
-    for document in YAML(typ="safe", pure=True).load_all(RBAC.read_text()):
+    for document in operator_rights():
         if document["metadata"]["name"] == "tgp-bootstrapper":
             cluster.api.create(KINDS[document["kind"]], document)
 

@@ -4,12 +4,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
-
-from tests.sim.an_operator import NAMESPACE_NAME, a_class, a_secret, operator_main
+from tests.sim.an_operator import LONE, NAMESPACE_NAME, a_class, a_secret, operator_main
 from tests.sim.lifecycle.a_world import SimEnv, keys_of, sim_env
 from tgp.adapters.image_factory.wire import DEFAULT_URL as FACTORY
 from tgp.adapters.mesh.tailscale.server_flavour import TAILSCALE_API
@@ -17,6 +14,7 @@ from tgp.api.resource import CONFIG_MAP, SECRET
 from tgp.app.demo.fixtures import join_secret, resource_of
 from tgp.app.settings import Settings
 from tgp.core.model.join_record import JOIN_RECORDS, JoinRecord, read_line
+from tgp.services.shipped import operator_rights
 from tgp.sim.checkers.joining import (
     JoinSecrets,
     NothingShared,
@@ -33,7 +31,6 @@ from tgp.sim.mesh.v2 import TailscaleSimulator
 from tgp.sim.process import Process
 from tgp.sim.world import World
 
-RBAC = Path(__file__).parents[3] / "deploy" / "rbac" / "operator.yaml"
 TAG = "tag:tgp-gpu"
 
 
@@ -67,7 +64,7 @@ class Joining(SimEnv):
         """Of what was made so that machines could join."""
         return not (self.hostnames() or self.open_keys() or self.bootstrap_tokens() or self.book())
 
-    def operate(self, name: str = "operator", settings: Settings | None = None) -> Process:
+    def operate(self, name: str = "operator", settings: Settings = LONE) -> Process:
         self.replica = self.world.process(name, talos_operator(settings))
         return self.replica
 
@@ -88,7 +85,7 @@ def joining(
         world.mount(TAILSCALE_API, tailscale.handle)
         world.mount(FACTORY, factory.handle)
         env.node_bootstrap.tailnets[""] = tailscale.tailnet
-        for manifest in YAML(typ="safe", pure=True).load_all(RBAC.read_text(encoding="utf-8")):
+        for manifest in operator_rights():
             if manifest["metadata"]["name"] != NAMESPACE_NAME:
                 place(world, manifest)
         place(world, join_secret())

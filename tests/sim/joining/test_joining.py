@@ -124,7 +124,7 @@ def test_what_was_deleted_by_force_leaves_the_tailnet_all_the_same():
         env.wants()
         ready(env)
         assert env.replica is not None
-        env.replica.crash()
+        env.replica.stop()
         local_api = env.world.api.local_api
         local_api.merge_patch(GPU_REQUEST, "default", "train", {"metadata": {"finalizers": None}})
         env.drops()
@@ -166,7 +166,7 @@ def test_a_book_that_was_lost_is_written_again_and_the_device_still_leaves_with_
         env.wants(idleTimeout="Never")
         node = ready(env)
         assert env.replica is not None
-        env.replica.crash()
+        env.replica.stop()
         env.world.api.local_api.delete(CONFIG_MAP, NAMESPACE_NAME, "tgp-boot")
         env.operate("next")
         env.until(lambda: node in env.book(), minutes=10)

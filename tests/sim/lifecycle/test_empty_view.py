@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.sim.an_operator import a_class, operator_main
+from tests.sim.an_operator import LONE, a_class, operator_main
 from tests.sim.lifecycle.a_world import sim_env
 from tgp.adapters.kube.store import Store
 from tgp.api.resource import GPU_REQUEST
@@ -26,7 +26,7 @@ def blind(monkeypatch):
 
 def begin(env):
     a_class(env.world, "rented")
-    return env.world.process("operator", operator_main())
+    return env.world.process("operator", operator_main(LONE))
 
 
 def test_a_new_leader_ends_nothing_on_the_word_of_an_empty_list(blind):

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from tests.amounts import amount
-from tests.sim.an_operator import ALONE, NAMESPACE_NAME, a_class, operator_main
+from tests.sim.an_operator import ALONE, LONE, NAMESPACE_NAME, a_class, operator_main
 from tests.sim.lifecycle.a_world import SimEnv, sim_env
 from tests.sim.lifecycle.reference import CLASS, QUICK
 from tgp.api.resource import CUSTOM_RESOURCE_DEFINITION, GPU_NODE_CLASS, GPU_REQUEST, NAMESPACE, SECRET
@@ -24,7 +24,7 @@ QUIET_MINUTES = amount(10, 30)
 ASLEEP_HOURS = amount(1, 3)
 
 
-def begin(env: SimEnv, *, replicas: int = 1, settings: Settings | None = None, **spec) -> None:
+def begin(env: SimEnv, *, replicas: int = 1, settings: Settings = LONE, **spec) -> None:
     a_class(env.world, CLASS, **spec)
     for number in range(replicas):
         env.world.process(f"tgp-{number}", operator_main(settings))
@@ -381,7 +381,7 @@ def test_a_wall_clock_that_jumps_ends_nothing(jump):
 def test_a_machine_that_sleeps_for_hours_wakes_up_a_stranger(replicas):
     """The host of the leader is suspended in the middle of a purchase: its boot clock counts on."""
     with sim_env(f"suspended-{replicas}", kubelets=QUICK) as env:
-        begin(env, replicas=replicas)
+        begin(env, replicas=replicas, settings=Settings())
         env.wants(idleTimeout="Never")
         env.world.run(seconds=0.4)
         for process in list(env.world.processes.values())[:1]:
@@ -396,7 +396,7 @@ def test_a_machine_that_sleeps_for_hours_wakes_up_a_stranger(replicas):
 def test_no_machine_is_idle_by_an_old_view():
     """Watches fall silent, a pod comes, the idle time ends: pods are listed again before anything is terminated."""
     with sim_env("old view", kubelets=QUICK) as env:
-        begin(env)
+        begin(env, settings=Settings())
         ready(env, idleTimeout="5m")
         ends = datetime.fromisoformat(env.request()["status"]["idleSince"]) + timedelta(minutes=5)
         env.world.run(seconds=(ends - env.world.clock.now()).total_seconds() - 20)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import timedelta
 
-from tests.sim.an_operator import a_class, operator_main
+from tests.sim.an_operator import LONE, a_class, operator_main
 from tests.sim.lifecycle.a_world import sim_env
 from tgp.adapters.clouds.simulated.client import SimulatedCloud
 from tgp.adapters.clouds.simulated.facts import FACTS
@@ -17,7 +17,7 @@ def test_orders_in_line_keep_their_offer_and_hold_up_no_termination(monkeypatch)
     monkeypatch.setattr(SimulatedCloud, "facts", replace(FACTS, rates=slow))
     with sim_env("a line of orders") as env:
         a_class(env.world, "rented")
-        env.world.process("operator", operator_main())
+        env.world.process("operator", operator_main(LONE))
         _stock(env)
         env.wants("first", idleTimeout="Never")
         env.until(lambda: env.phase("first") == "Ready", minutes=10)
@@ -38,7 +38,7 @@ def test_orders_in_line_keep_their_offer_and_hold_up_no_termination(monkeypatch)
 def test_a_fast_provider_gets_several_orders_at_once():
     with sim_env("several orders") as env:
         a_class(env.world, "rented")
-        env.world.process("operator", operator_main())
+        env.world.process("operator", operator_main(LONE))
         _stock(env)
         env.world.run(minutes=1)
         for number in range(8):

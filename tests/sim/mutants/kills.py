@@ -61,6 +61,7 @@ KILLS: dict[str, Kill] = {
     "limit-ignored-in-a-move": Kill("drifts-at-its-limit", "a replacement was ordered beyond the limit"),
     "limit-outside-the-ledger": Kill("at-once", "I3"),
     "min-off-time-forgotten": Kill("wanted-again-at-once", "a box was switched on within its minOffTime"),
+    "move-not-charged": Kill("a-little-cheaper", "pods were moved although their restart costs more"),
     "new-key-is-a-stranger": Kill("key-rotated", "not within"),
     "no-collector": Kill("made-twice", "I1"),
     "no-compare-and-swap": Kill("whole-life", "I14"),

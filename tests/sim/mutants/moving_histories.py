@@ -5,6 +5,7 @@ from collections.abc import Callable
 from tests.sim.lifecycle.a_world import sim_env
 from tests.sim.lifecycle.reference import QUICK
 from tests.sim.test_disruption import drift, names, of, one_machine, running, serves, set_pool
+from tests.sim.test_exchanges import in_use, sells
 from tests.sim.test_repair import node_of, set_condition
 from tests.sim.with_pools import begin, requests
 from tgp.sim.node_bootstrap import NodeFault
@@ -64,10 +65,21 @@ def half_are_ill(seed: str) -> None:
         assert names(env) == before, "machines were replaced although many were ill at once"
 
 
+def a_little_cheaper(seed: str) -> None:
+    """Another machine costs a tenth less: restart and boot cost more than that saves in four hours."""
+    with sim_env(seed, kubelets=QUICK) as env:
+        sells(env, t4_1=0.40)
+        before = in_use(env)
+        sells(env, t4_1=0.36)
+        env.world.run(minutes=85)
+        assert names(env) == before, "pods were moved although their restart costs more than that saves"
+
+
 MOVING: tuple[Callable[[str], None], ...] = (
     drifts,
     leave_one_by_one,
     drifts_and_is_taken_back,
     drifts_at_its_limit,
     half_are_ill,
+    a_little_cheaper,
 )

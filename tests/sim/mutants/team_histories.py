@@ -15,7 +15,7 @@ from tgp.sim.world import World
 def budget_of_a_tenant_over_all_namespaces(seed: str) -> None:
     """Outside the operator's namespace a budget names every namespace, and would evict all there is."""
     with World(seed) as world:
-        begin(world)
+        begin(world, elects=True)
         spec = {
             "selector": {"matchExpressions": [{"key": "app", "operator": "Exists"}]},
             "namespaceSelector": {},
@@ -31,7 +31,7 @@ def budget_of_a_tenant_over_all_namespaces(seed: str) -> None:
 def reset_before_a_restart(seed: str) -> None:
     """A person resets a budget; then the operator dies again and again."""
     with World(seed) as world:
-        begin(world)
+        begin(world, elects=True)
         spec = {
             "selector": {"matchLabels": {"team": "a"}},
             "quota": {"gpuHours": 10, "windowHours": 24},

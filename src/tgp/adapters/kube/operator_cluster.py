@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import msgspec
 
 from tgp.adapters.kube.store import Store
-from tgp.api.resource import CERTIFICATE_SIGNING_REQUEST, POD, Resource
+from tgp.api.resource import CERTIFICATE_SIGNING_REQUEST, GPU_NODE_CLASS, GPU_REQUEST, NODE, POD, Resource
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.record import ObjectRecord
 from tgp.ports.cluster import Cluster, ClusterError, Conflict, NotFound, Written
@@ -26,6 +26,8 @@ IDENTIFIERS = frozenset(
     {"apiVersion", "kind", "name", "namespace", "uid", "resourceVersion", "generateName", "type", "status", "reason"}
 )
 NOT_SENT = Written("", "", 0, changed=False)
+# Kinds that the operator's role may get one by one; a history that went back shows in each of them.
+READ_AFTER_CONFLICT = frozenset({GPU_REQUEST, GPU_NODE_CLASS, NODE})
 
 
 class OwnWrites(Protocol):
@@ -216,7 +218,7 @@ class OperatorCluster:
 
     async def _explain(self, resource: Resource, key: ObjectKey | None, resource_version: str, uid: str) -> None:
         """A conflict is ordinary if another client wrote since. If none did, no watch will ever show it."""
-        if key is None or resource not in self._views or not resource_version.isdigit():
+        if key is None or resource not in READ_AFTER_CONFLICT or not resource_version.isdigit():
             return
         try:
             fresh = await self._inner.read(resource, key)

@@ -6,6 +6,7 @@ server's second. That second was correct at some time between call and reply, so
 time from both sides, however slow the network was; a time within the bounds is kept.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -17,6 +18,8 @@ RESOLUTION = timedelta(seconds=1)  # of a Date header: the rest of the second wa
 NEAR = timedelta(seconds=2)  # a difference up to this is followed at once, gradually; a larger one has to last
 BELIEVED_AFTER = 600.0  # seconds of boot time: one of several servers may be wrong, or a load balancer
 BELIEVED_WITH = 10  # replies in that time, at least: two of them around a pause prove nothing
+NAMES = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+MONTHS = {name: number for number, name in enumerate(NAMES, 1)}
 SLEW = 0.05  # of the time since the last correction: so small that time never runs backwards
 
 
@@ -122,6 +125,11 @@ def _within(moment: datetime, earliest: datetime, latest: datetime) -> datetime:
 
 
 def _moment(date: str) -> datetime | None:
+    """`Tue, 17 Nov 2026 08:12:31 GMT`, as servers write it; other forms that mail allows take their time."""
+    if len(date) == 29 and date.endswith(" GMT") and (month := MONTHS.get(date[8:11])):
+        with suppress(ValueError):
+            time = (int(date[17:19]), int(date[20:22]), int(date[23:25]))
+            return datetime(int(date[12:16]), month, int(date[5:7]), *time, tzinfo=UTC)
     try:
         moment = parsedate_to_datetime(date)
     except (ValueError, TypeError, IndexError, OverflowError):

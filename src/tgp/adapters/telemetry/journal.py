@@ -14,6 +14,7 @@ from tgp.core.model.facts import (
     AlertRaised,
     AnnotationIgnored,
     AuthorityNotPublished,
+    BudgetFact,
     BudgetNoted,
     CertificateIssued,
     CertificateServed,
@@ -121,9 +122,7 @@ class LiveJournal:
             case ConditionChanged():
                 kind = fact.subject.resource.kind
                 self._metrics.conditions.labels(kind, fact.type, fact.status, fact.reason).inc()
-                if fact.status != "Unknown" and not _told_by_a_fact(
-                    fact
-                ):  # the owner needs no Event for "not known yet"
+                if fact.status != "Unknown" and not _told_by_a_fact(fact):  # no Event for "not known yet"
                     self._events.emit(fact.subject, warning=not fact.good, reason=fact.reason, message=fact.message)
             case ReconcileFailed():
                 self._metrics.exceptions.labels(fact.controller, fact.error).inc()
@@ -160,12 +159,8 @@ class LiveJournal:
                 self._of_joins(fact)
             case OrphanFound() | OrphanTerminationFailing() | OrphanTerminated() | OrphanGone() | SweepHalted():
                 self._orphans(fact).labels(provider_of(fact.access)).inc()
-            case AlertRaised() | BudgetNoted() | PodEnforced():
+            case AlertRaised() | BudgetNoted() | PodEnforced() | PodGateLifted():
                 self._of_budgets(fact)
-            case PodGateLifted():
-                why = f"hours of {fact.budgets} are left" if fact.budgets else "no budget holds it"
-                message = f"Pod may be scheduled: {why}"
-                self._events.emit(fact.subject, warning=False, reason="GateLifted", message=message)
             case (
                 PlanMade()
                 | NoPodWaits()
@@ -205,17 +200,20 @@ class LiveJournal:
             case _:
                 assert_never(fact)
 
-    def _of_budgets(self, fact: AlertRaised | BudgetNoted | PodEnforced) -> None:
-        namespace, name = fact.budget if isinstance(fact, PodEnforced) else fact.subject.key
+    def _of_budgets(self, fact: BudgetFact) -> None:
         match fact:
             case AlertRaised():
-                self._metrics.budget_alerts.labels(namespace, name, fact.alert).inc()
+                self._metrics.budget_alerts.labels(*fact.subject.key, fact.alert).inc()
                 self._events.emit(fact.subject, warning=True, reason="BudgetAlert", message=fact.message)
             case BudgetNoted():
                 self._events.emit(fact.subject, warning=fact.warning, reason=fact.reason, message=fact.message)
             case PodEnforced():
-                self._metrics.enforcement_actions.labels(namespace, name, fact.action, fact.outcome).inc()
+                self._metrics.enforcement_actions.labels(*fact.budget, fact.action, fact.outcome).inc()
                 self._events.emit(fact.subject, warning=fact.warning, reason=fact.outcome, message=fact.message)
+            case PodGateLifted():
+                why = f"hours of {fact.budgets} are left" if fact.budgets else "no budget holds it"
+                message = f"Pod may be scheduled: {why}"
+                self._events.emit(fact.subject, warning=False, reason="GateLifted", message=message)
             case _:
                 assert_never(fact)
 

@@ -1,7 +1,7 @@
 """`tgp sim`: every provider's simulator on a port of its own, for vendors' clients, `tgp offers` and experiments."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from typing import Any
@@ -17,8 +17,10 @@ from tgp.adapters.http.serve import NoFreePort, listen
 from tgp.app.program import program
 from tgp.app.view.live_view import Length, end_after, end_on_signals
 from tgp.interfaces.cli.interrupt import run
-from tgp.interfaces.cli.output import document, show, terminal_width, write
+from tgp.interfaces.cli.output import show, terminal_width, write
 from tgp.interfaces.cli.sim import bill_table, clouds_table, fleet_table, menu_table
+from tgp.interfaces.documents import API_VERSION
+from tgp.interfaces.documents.simulation import BillDocument, FaultsDocument, FleetDocument
 from tgp.ports.http import Call, HttpError, Reply, UnreadableReply, json_call
 from tgp.sim.clouds.admin_api import PREFIX, AdminApi
 from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
@@ -86,7 +88,9 @@ async def _served(port: int, seed: str) -> AsyncIterator[AdminApi]:
 def fleet(world: str, form: str) -> None:
     """Show the machines of the simulated market."""
     rows = _ask(world, Call("GET", PREFIX + "fleet"))["machines"]
-    _print(form, document("Fleet", machines=rows), fleet_table(rows, terminal_width()))
+    _print(
+        form, FleetDocument(apiVersion=API_VERSION, kind="Fleet", machines=rows), fleet_table(rows, terminal_width())
+    )
 
 
 @sim.command()
@@ -95,7 +99,7 @@ def fleet(world: str, form: str) -> None:
 def bill(world: str, form: str) -> None:
     """Show what the simulated accounts have spent, to the second."""
     rows = _ask(world, Call("GET", PREFIX + "bill"))["accounts"]
-    _print(form, document("Bill", accounts=rows), bill_table(rows, terminal_width()))
+    _print(form, BillDocument(apiVersion=API_VERSION, kind="Bill", accounts=rows), bill_table(rows, terminal_width()))
 
 
 @sim.command("break")
@@ -109,7 +113,9 @@ def break_(*, fault: str | None, provider: str, verb: str | None, times: int, wo
     """Inject a fault into the next calls; without a name, list the faults."""
     if fault is None:
         rows = _ask(world, Call("GET", PREFIX + "faults"))["faults"]
-        _print(form, document("Faults", faults=rows), menu_table(rows, terminal_width()))
+        _print(
+            form, FaultsDocument(apiVersion=API_VERSION, kind="Faults", faults=rows), menu_table(rows, terminal_width())
+        )
         return
     order = {"fault": fault, "provider": provider, "verb": verb or "", "times": times}
     done = _ask(world, json_call("POST", PREFIX + "faults", order))
@@ -117,7 +123,7 @@ def break_(*, fault: str | None, provider: str, verb: str | None, times: int, wo
     click.echo(f"Fault {fault} will hit the next {calls} at {done['at']} to which it applies.")
 
 
-def _print(form: str, value: dict[str, Any], lines: list[Text]) -> None:
+def _print(form: str, value: Mapping[str, Any], lines: list[Text]) -> None:
     if form == "table":
         show(Group(*lines), terminal_width())
     else:

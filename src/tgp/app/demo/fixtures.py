@@ -29,7 +29,7 @@ def create_fixtures(server: ApiServer, market: EmbeddedMarket) -> None:
     create_object(server, provider_keys(market))
     create_object(server, join_secret())
     for name in MANIFESTS:
-        for manifest in documents(files(__package__) / "manifests" / name):
+        for manifest in documents((files(__package__) / "manifests" / name).read_text(encoding="utf-8")):
             create_object(server, manifest)
 
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from functools import cache
 
 from tgp import __version__
 from tgp.api.resource import CUSTOM_RESOURCE_DEFINITION
@@ -23,6 +24,8 @@ class InstalledKinds:
         self._journal = journal
         self._changed = changed  # `outdated` answers otherwise than before
         self._words = ""
+        # By the name of a CRD: the version that was compared last, and what it does not have.
+        self._compared: dict[str, tuple[str, tuple[str, ...]]] = {}
 
     def outdated(self) -> str:
         """Why nothing is bought; empty: they are new enough, or not known."""
@@ -42,11 +45,16 @@ class InstalledKinds:
             await asyncio.sleep(pause.total_seconds())
 
     async def _check(self, wanted: Mapping[str, frozenset[str]]) -> None:
-        missing: dict[str, list[str]] = {}
+        missing: dict[str, tuple[str, ...]] = {}
         for name, fields in wanted.items():
             stored = await self._cluster.read(CUSTOM_RESOURCE_DEFINITION, ObjectKey("", name))
-            if fields_missing := lacking(fields, stored):
-                missing[name] = sorted(fields_missing)
+            version = stored.get("metadata", {}).get("resourceVersion", "")
+            compared, without = self._compared.get(name, ("", ()))
+            if not version or version != compared:
+                without = tuple(sorted(lacking(fields, stored)))
+                self._compared[name] = version, without
+            if without:
+                missing[name] = without
         words = outdated(missing, __version__)
         if words != self._words:
             self._words = words
@@ -54,7 +62,8 @@ class InstalledKinds:
             self._changed()
 
 
-def _needed() -> dict[str, frozenset[str]]:
+@cache
+def _needed() -> Mapping[str, frozenset[str]]:
     from tgp.api.crds import crds  # here: definitions are made once, and only their fields are kept
 
     return {each["metadata"]["name"]: fields_of(each) for each in crds()}

@@ -5,6 +5,7 @@ other; a page that is full, immutable or being deleted is skipped. What other cl
 """
 
 import asyncio
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -52,8 +53,12 @@ class SpendLog:
 
     async def recent(self, now: datetime) -> tuple[SpendEntry, ...]:
         """Of this month and the one before, as far as RECENT_PAGES go."""
+        return await self.of_months((month_of(now.replace(day=1) - timedelta(days=1)), month_of(now)))
+
+    async def of_months(self, months: Iterable[str]) -> tuple[SpendEntry, ...]:
+        """Machines that ended in these months, as far as RECENT_PAGES of each go."""
         pages = []
-        for month in (month_of(now.replace(day=1) - timedelta(days=1)), month_of(now)):
+        for month in months:
             for number in range(1, RECENT_PAGES + 1):
                 try:
                     pages.append(

@@ -27,7 +27,7 @@ from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.offer import BootMode
 from tgp.core.model.workload import Metadata
-from tgp.core.requests.lifecycle import joins_by
+from tgp.core.requests.moments import joins_by
 from tgp.core.requests.node_names import node_name_for
 from tgp.core.requests.timeouts import startup_timeouts_for
 from tgp.ports.clouds import known_facts

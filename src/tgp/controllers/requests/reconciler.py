@@ -29,7 +29,8 @@ from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.token import plain_uid
 from tgp.core.model.undecodable import stand_in_for
 from tgp.core.requests.attempt_account import has_foreign_token
-from tgp.core.requests.lifecycle import ends_at, next_step
+from tgp.core.requests.lifecycle import next_step
+from tgp.core.requests.moments import ends_at
 from tgp.core.requests.observation import RequestObservation
 from tgp.core.requests.steps import (
     AbandonAttempt,

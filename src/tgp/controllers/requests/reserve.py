@@ -22,7 +22,7 @@ from tgp.core.model.facts import ConditionChanged, subject_of
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.token import plain_uid, token_for
 from tgp.core.requests.chosen_offer import recorded
-from tgp.core.requests.lifecycle import idle_timeout
+from tgp.core.requests.moments import idle_timeout
 from tgp.core.requests.node_names import node_name_for
 from tgp.core.requests.observation import RequestObservation
 from tgp.core.requests.purchase import life_of, longest_run, reservation_of

@@ -1,6 +1,6 @@
 """What would go on costing money without the operator: a sentence on its Namespace, which guards against uninstalling.
 
-The policy in deploy/policy refuses to delete the operator, its rights and its kinds while the sentence is there.
+A policy of the chart refuses to delete the operator, its rights and its kinds while the sentence is there.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

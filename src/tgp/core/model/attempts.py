@@ -10,6 +10,7 @@ from tgp.api.request import Attempt, GPURequest
 from tgp.core.model.conditions import shortened
 from tgp.core.model.gpus import resource_name
 from tgp.core.model.kube_object import KubeObject
+from tgp.core.model.offer import BootMode
 from tgp.core.model.token import plain_uid, read_token
 
 FINALIZER = "tgp.io/machine"
@@ -60,6 +61,16 @@ def provider_of(attempt: Attempt | None) -> str:
     return attempt.offer.provider if attempt is not None and attempt.offer is not None else ""
 
 
+def provider_words(attempt: Attempt) -> str:
+    """As sentences name it."""
+    return provider_of(attempt) or "the provider"
+
+
+def is_owned(attempt: Attempt | None) -> bool:
+    """The machine belongs to the user, and is only switched on and off."""
+    return attempt is not None and attempt.offer is not None and attempt.offer.boot_mode == BootMode.POWER.value
+
+
 def gpu_resource(attempt: Attempt | None) -> str:
     """What pods request of its machine's GPUs; NVIDIA's where the record does not say."""
     return resource_name((attempt.offer.gpu_type or "") if attempt is not None and attempt.offer is not None else "")
@@ -92,6 +103,18 @@ def marked(record: KubeObject[GPURequest]) -> bool:
     return noted == record.uid_text or noted in {
         pool_mark(owner.uid, record.key.name) for owner in record.owners if owner.controller
     }
+
+
+def left_by_pool(record: KubeObject[GPURequest]) -> bool:
+    """Whether a pool wrote it, bought nothing for it, and is its owner no longer. It counts as a copy.
+
+    Its pods wait still: the pool orders for them under another name, and this one would buy a second machine.
+    """
+    return (
+        copied(record)
+        and not attempts_of(record)
+        and record.annotations[UID_ANNOTATION].endswith(f"/{record.key.name}")
+    )
 
 
 def pool_mark(pool_uid: str, name: str) -> str:

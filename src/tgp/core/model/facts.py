@@ -590,6 +590,8 @@ PoolFact: TypeAlias = (
     | NominationUnsupported
 )
 
+BudgetFact: TypeAlias = AlertRaised | BudgetNoted | PodEnforced | PodGateLifted
+
 MachineFact: TypeAlias = (
     MachineOrdered
     | MachineLaunched
@@ -640,10 +642,7 @@ Fact: TypeAlias = (
     | JoinDenied
     | JoinApprovedByOthers
     | MachineFact
-    | AlertRaised
-    | BudgetNoted
-    | PodEnforced
-    | PodGateLifted
+    | BudgetFact
     | OrphanFound
     | OrphanTerminationFailing
     | OrphanTerminated

@@ -62,6 +62,22 @@ class CostLine:
     saved_microusd: int = 0  # by machines that replaced more expensive ones; negative: they cost more than those would
 
 
+@dataclass(frozen=True, slots=True)
+class CostBill:
+    by: str
+    window: Window
+    lines: tuple[CostLine, ...]
+    total: CostLine
+    hourly_microusd: int  # of what runs now
+    unreadable: tuple[str, ...] = ()  # damaged records
+
+
+def bill_of(
+    found: tuple[Cost, ...], by: str, window: Window, hourly_microusd: int, unreadable: tuple[str, ...] = ()
+) -> CostBill:
+    return CostBill(by, window, lines(found, by, window), total(found, window), hourly_microusd, unreadable)
+
+
 def costs(
     recorded: Iterable[SpendEntry], requests: Iterable[KubeObject[GPURequest]], now: datetime
 ) -> tuple[Cost, ...]:

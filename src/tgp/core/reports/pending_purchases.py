@@ -10,20 +10,7 @@ from tgp.core.model.costs import class_of
 from tgp.core.model.gitops import gitops_tool_of
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.reports.machine_costs import ENDED, lives, waits
-from tgp.core.requests.purchase_stops import PAUSED
-
-# Reasons to wait that `tgp release` does not remove, and that do not pass by themselves.
-NOT_RELEASABLE = frozenset(
-    {
-        "InvalidSpec",
-        "NodeClassNotFound",
-        "SeveralDefaultClasses",
-        "NodeClassUnreadable",
-        "NamespaceNotAllowed",
-        "NotInClass",
-        "SpotNotAllowed",
-    }
-)
+from tgp.core.requests.purchase_stops import NEEDS_USER, PAUSED
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +61,7 @@ def _requests(inventory: ClusterInventory) -> Iterator[PendingPurchase]:
             yield PendingPurchase(
                 f"request/{record.key}",
                 why,
-                waits(record) and _reason(record) not in NOT_RELEASABLE,
+                waits(record) and _reason(record) not in NEEDS_USER,
                 gitops_tool_of(record.labels, record.annotations),
                 class_of(record),
             )

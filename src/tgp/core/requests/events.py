@@ -18,9 +18,11 @@ from tgp.core.model.facts import (
     NodeRegistered,
     subject_of,
 )
-from tgp.core.requests.lifecycle import NO_MACHINE, PROVIDER_ENDS_IT, cut_by_provider, expires_at
+from tgp.core.requests.lifecycle import NO_MACHINE
+from tgp.core.requests.moments import cut_by_provider, expires_at
 from tgp.core.requests.observation import RequestObservation
 from tgp.core.requests.status import RequestStatus
+from tgp.core.requests.termination_reasons import PROVIDER_ENDS_IT
 
 # Other facts report changes of these conditions, in better words.
 NOT_REPORTED = frozenset(

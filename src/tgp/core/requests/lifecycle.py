@@ -5,40 +5,36 @@ nothing. Is a known machine no longer wanted? Then terminate it, and count it as
 Only then: what would be bought?
 """
 
-from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import takewhile
 
-import msgspec
-
-from tgp.api.request import Attempt, GPURequest
+from tgp.api.request import Attempt
 from tgp.api.values import NEVER, span
-from tgp.core.joining.mesh.status import LEASE_STALE
-from tgp.core.model.attempts import LAUNCHED, attempts_of, open_attempt
+from tgp.core.model.attempts import LAUNCHED, is_owned, provider_words
 from tgp.core.model.backoff import doubled
-from tgp.core.model.costs import read_amount, reserved_of
+from tgp.core.model.costs import reserved_of
 from tgp.core.model.gitops import gitops_tool_of
 from tgp.core.model.instance import InstanceState
-from tgp.core.model.kube_object import KubeObject
-from tgp.core.model.money import about, distance
+from tgp.core.model.money import about
 from tgp.core.model.node import Node
-from tgp.core.model.offer import BootMode
 from tgp.core.model.presence import Absent, AccountProblem, Found, Unknown
 from tgp.core.model.token import MOST_ATTEMPTS
 from tgp.core.requests.drain import Drain, drain
-from tgp.core.requests.observation import RequestObservation, StartupTimeouts
-from tgp.core.requests.outage import UNREACHABLE_AT_MOST, first_to_go, many_unreachable
-from tgp.core.requests.overdraft import overdraft
-from tgp.core.requests.provider_reports import (
-    BELIEVED_AFTER,
-    CONFIRMED_AFTER,
-    DOUBTED_FOR,
-    PROGRESS_STEP,
-    SEVERAL,
-    price_believed,
+from tgp.core.requests.moments import (
+    counted_until,
+    disconnected_since,
+    expires_at,
+    idle_since,
+    idle_timeout,
+    next_deadline,
+    unseen_since,
+    warned_at,
 )
-from tgp.core.requests.purchase import Purchase, decide_purchase, life_of, most_to_pay, price_cap
+from tgp.core.requests.observation import RequestObservation
+from tgp.core.requests.outage import UNREACHABLE_AT_MOST, many_unreachable
+from tgp.core.requests.provider_reports import BELIEVED_AFTER, PROGRESS_STEP
+from tgp.core.requests.purchase import Purchase, decide_purchase, price_cap
 from tgp.core.requests.purchase_stops import order_stop, purchase_stop
 from tgp.core.requests.readoption import Unrecorded, machine_to_readopt
 from tgp.core.requests.settled import settled
@@ -58,30 +54,26 @@ from tgp.core.requests.steps import (
     RemoveFinalizer,
     RemoveNode,
     Reserve,
-    StartTermination,
     Step,
     Terminate,
     TerminationReason,
     Wait,
 )
+from tgp.core.requests.termination_reasons import (
+    MESH_LOST_AFTER,
+    NODE_LOST_AFTER,
+    price_doubted,
+    reason_to_terminate,
+    serving,
+)
 
-LOST_BY_REPORT = LOST | {
-    TerminationReason.BROKEN
-}  # reasons that follow from what is reported or seen of a machine; no user asked for them
+# Reasons that follow from what is reported or seen of a machine; no user asked for them.
+LOST_BY_REPORT = LOST | {TerminationReason.BROKEN}
 FAILURES_MAX = 5  # launches without a machine, or with an unusable one
 NOTHING_RUNS = (InstanceState.STOPPED, InstanceState.BROKEN)
 LOSSES_MAX = 16  # machines lost in use, where each is replaced
-NODE_LOST_AFTER = timedelta(minutes=10)  # after this long a Node that is NotReady or missing is lost
 OFF_SHOWN_AFTER = timedelta(minutes=1)  # a Node that is not ready for so long shows that its machine is off
-MESH_LOST_AFTER = timedelta(hours=1)  # a ready Node that the mesh does not know: it may be at work
 COUNTED_ON_FOR = timedelta(hours=1)  # against limits: a machine that only lists declare gone
-WARNED_AT = 0.8  # of the life
-PROVIDER_END_SPARE = timedelta(minutes=30)  # between our drain and the provider's own end; below purchase.RUN_MARGIN
-PROVIDER_ENDS_IT = (
-    "The provider ends the machine at the time that was set at launch and cannot be changed; "
-    "spec.maxLifetime was extended beyond that time."
-)
-PROVIDER_TAKES_IT = "The provider takes the machine back at a time that was known when it was ordered."
 FIRST_PAUSE, LONGEST_PAUSE = timedelta(seconds=5), timedelta(minutes=5)  # between attempts that fail
 NOT_ORDERED = "NotOrdered"  # the outcome of an attempt that was never ordered
 REFUSED_SHARE = 4  # the time since orders could not be prepared, divided by this, is the next pause …
@@ -91,9 +83,7 @@ POOL_LOOKS_EVERY = timedelta(minutes=2)  # at a waiting request of a pool, besid
 NO_MACHINE = frozenset(
     {"SoldOut", "Refused", "KeyRefused", "QuotaOrBalanceExhausted", "Busy", "NotOrdered", "NotCreated"}
 )
-COUNTED = frozenset(
-    {"Refused", "NotCreated", "Failed"}
-)  # as failed launches; the other outcomes are not the launch's fault
+COUNTED = frozenset({"Refused", "NotCreated", "Failed"})  # as failed launches; the others are not the launch's fault
 PAUSED_AFTER = COUNTED | {"Busy", "SoldOut", "NotOrdered"}  # the other outcomes put a provider into cooldown
 LET_GO = (
     "Request had ended (or its finalizer was removed) and its status was erased. It will not buy again; "
@@ -129,7 +119,7 @@ def _next_step(observation: RequestObservation) -> Step:
         return _terminate(observation, attempt)
     if observation.unmarked and not deleting:
         return AddFinalizer()  # or a backup of it would be a request that buys
-    if (reason := _reason_to_terminate(observation, attempt)) is not None:
+    if (reason := reason_to_terminate(observation, attempt)) is not None:
         return reason
     return _maintain(observation, attempt)
 
@@ -195,7 +185,7 @@ def _readopt(observation: RequestObservation, found: Unrecorded) -> Step:
     """Whatever its spec says now: a machine that is no longer wanted is terminated later, by the ordinary rules."""
     if found.settled:
         return Readopt(found.attempt, found.instance, found.access)
-    where = f"Machine {found.instance.id} at {_where(found.attempt)}"
+    where = f"Machine {found.instance.id} at {provider_words(found.attempt)}"
     why = f"{where} is not in the status. Listing all providers once more before adopting the machine again."
     return Wait("LaunchOutcomePending", why, _soon(observation))
 
@@ -301,10 +291,12 @@ def _order_or_not(observation: RequestObservation, attempt: Attempt) -> Step:
         )
     if observation.order_not_before is not None and observation.now < observation.order_not_before:
         if observation.order_queued:
-            words = f"Other orders at {_where(attempt)} are sent first."
+            words = f"Other orders at {provider_words(attempt)} are sent first."
             return Wait("OrderQueued", words, observation.order_not_before)
         return Wait(
-            "ProviderBusy", f"{_where(attempt)} asked for a pause before the order.", observation.order_not_before
+            "ProviderBusy",
+            f"{provider_words(attempt)} asked for a pause before the order.",
+            observation.order_not_before,
         )
     return Launch(attempt)
 
@@ -322,211 +314,17 @@ def _pending_message(observation: RequestObservation, attempt: Attempt) -> str:
 # -- a machine ---------------------------------------------------------------------------------------------------------
 
 
-def _reason_to_terminate(observation: RequestObservation, attempt: Attempt) -> StartTermination | None:
-    if observation.record.deleting:
-        return StartTermination(TerminationReason.DELETED, _why_deleted(observation))
-    return (
-        _failed_machine(observation, attempt)
-        or _price_exceeded(observation, attempt)
-        or _expired(observation)
-        or (_unused(observation, attempt) if observation.status.ready_at is not None else _late(observation, attempt))
-    )
-
-
-def _why_deleted(observation: RequestObservation) -> str:
-    """A pool writes the reason first."""
-    disrupted = observation.holds("Disrupted")
-    return f"Request was deleted ({disrupted.reason}): {disrupted.message}" if disrupted else "Request was deleted"
-
-
-def _failed_machine(observation: RequestObservation, attempt: Attempt) -> StartTermination | None:
-    presence = observation.presence
-    lost = TerminationReason.LOST if observation.status.ready_at is not None else TerminationReason.BROKEN
-    if _starting(observation, attempt):
-        return None
-    if isinstance(presence, Absent) and presence.shown(observation.listing_lag) and not serving(observation):
-        return StartTermination(lost, f"{_where(attempt)} no longer lists the machine")
-    if not isinstance(presence, Found) or not _state_believed(observation):
-        return None
-    instance = presence.instance
-    if instance.interrupted:
-        return StartTermination(
-            lost, f"{_where(attempt)} interrupted the spot machine" + (f": {instance.said}" * bool(instance.said))
-        )
-    if instance.state in (InstanceState.BROKEN, InstanceState.STOPPED):
-        return StartTermination(
-            lost, f"{_where(attempt)} reports the machine as {instance.said or instance.state.value}"
-        )
-    return None
-
-
-def _starting(observation: RequestObservation, attempt: Attempt) -> bool:
-    """A machine you own may be said to be off until its system is up: some status endpoints are only a ping."""
-    if not _power(attempt) or observation.status.ready_at is not None or attempt.launched_at is None:
-        return False
-    return observation.now < attempt.launched_at + observation.startup_timeouts.launch
-
-
-def serving(observation: RequestObservation) -> bool:
-    """The Node is Ready and its kubelet reports: the machine runs, whatever its provider says."""
-    node = observation.node.node
-    return node is not None and node.ready is True and observation.mesh.reason != LEASE_STALE
-
-
-def _state_believed(observation: RequestObservation) -> bool:
-    """Whether the machine is stopped, broken or interrupted. One list is no proof, and a Ready Node contradicts it."""
-    report = observation.claims.state
-    if report is None or not report.shown(CONFIRMED_AFTER):
-        return False
-    if serving(observation):
-        return report.span >= BELIEVED_AFTER and observation.claims.turn
-    if observation.status.ready_at is None and observation.claims.together >= SEVERAL:
-        return report.span >= DOUBTED_FOR
-    return True
-
-
-def _price_doubted(observation: RequestObservation, attempt: Attempt) -> bool:
-    """The last list has a higher price than is believed yet."""
-    billed = observation.presence.instance.hourly_microusd if isinstance(observation.presence, Found) else None
-    return observation.claims.price is not None or (
-        billed is not None and not price_believed(observation.claims, attempt, billed)
-    )
-
-
-def _price_exceeded(observation: RequestObservation, attempt: Attempt) -> StartTermination | None:
-    presence = observation.presence
-    if not isinstance(presence, Found) or presence.instance.hourly_microusd is None or attempt.offer is None:
-        return None
-    billed = presence.instance.hourly_microusd
-    if not price_believed(observation.claims, attempt, billed):
-        return None
-    reserved = read_amount(attempt.offer.hourly_price)  # None: the agreed price is unreadable, so only the cap holds
-    ceiling = most_to_pay(observation.spec, reserved)
-    if billed > (reserved or 0) and (limit := overdraft(observation, attempt)):
-        return StartTermination(
-            TerminationReason.PRICE_EXCEEDED, f"{_where(attempt)} bills {about(billed)}/h, and {limit}"
-        )
-    if billed <= ceiling:
-        return None
-    return StartTermination(
-        TerminationReason.PRICE_EXCEEDED,
-        f"{_where(attempt)} bills {about(billed)}/h, {distance(billed - ceiling)} above the maximum of "
-        f"{about(ceiling)}/h",
-    )
-
-
-def _expired(observation: RequestObservation) -> StartTermination | None:
-    expires = expires_at(observation)
-    if expires is None or observation.now < expires:
-        return None
-    if cut_by_provider(observation):
-        why = PROVIDER_TAKES_IT if observation.kept_by_pool else PROVIDER_ENDS_IT
-        return StartTermination(TerminationReason.EXPIRED, why)
-    return StartTermination(
-        TerminationReason.EXPIRED, f"Lifetime (spec.maxLifetime) ended at {expires:%Y-%m-%d %H:%M:%S}Z"
-    )
-
-
-def _late(observation: RequestObservation, attempt: Attempt) -> StartTermination | None:
-    """Past its deadline we stop paying for a machine that no pod can use."""
-    deadline = next_deadline(observation, attempt)
-    if deadline is None or observation.now < deadline.at or _unnoticed(observation, deadline.at):
-        return None
-    return StartTermination(deadline.end, f"{deadline.words} by {deadline.at:%H:%M:%S}Z")
-
-
-def _unnoticed(observation: RequestObservation, deadline: datetime) -> bool:
-    """The start made progress that the status does not show yet: an operator that was away must not terminate it."""
-    node = observation.node.node
-    if node is None:
-        return False
-    # A mesh that does not answer gets the same time once more, and no longer.
-    silent = observation.mesh.ok is None and observation.now < deadline + observation.startup_timeouts.initialize
-    complete = observation.node.initialized and node.ready is True and (observation.mesh.ok is True or silent)
-    return observation.holds("Registered") is None or complete
-
-
-def _unused(observation: RequestObservation, _attempt: Attempt) -> StartTermination | None:
-    node = observation.node.node
-    if (since := unseen_since(observation)) is not None:
-        turn = observation.now >= since + UNREACHABLE_AT_MOST and first_to_go(observation)
-        together = bool(many_unreachable(observation)) and not turn
-        if observation.now >= since + NODE_LOST_AFTER and not together:
-            what = "has been missing" if node is None else "has not been ready"
-            beside = f"; {observation.mesh.message}" if observation.mesh.ok is False else ""
-            return StartTermination(
-                TerminationReason.NODE_LOST,
-                f"Node {observation.status.node_name} {what} since {since:%H:%M:%S}Z{beside}",
-            )
-        return None
-    if (since := disconnected_since(observation)) is not None and not many_unreachable(observation):
-        if observation.now >= since + MESH_LOST_AFTER:
-            return StartTermination(
-                TerminationReason.MESH_LOST, f"{observation.mesh.message} (since {since:%H:%M:%S}Z)"
-            )
-        return None
-    idle, length = idle_since(observation), idle_timeout(observation)
-    if idle is None or length is None or observation.node.idle is not True or observation.node.protection:
-        return None
-    if observation.now < idle + length:
-        return None
-    return StartTermination(TerminationReason.IDLE, f"No pod has used the GPUs since {idle:%H:%M:%S}Z")
-
-
-class Deadline(msgspec.Struct, frozen=True):
-    at: datetime
-    end: TerminationReason
-    words: str  # what did not happen
-
-
-def next_deadline(observation: RequestObservation, attempt: Attempt) -> Deadline | None:
-    """Of a start under way: each part has its time, extended while the provider reports progress, to at most twice."""
-    if attempt.launched_at is None:
-        return None
-    startup_timeouts = observation.startup_timeouts
-    registered = observation.holds("Registered")
-    if registered is not None and registered.last_transition_time is not None:
-        at = registered.last_transition_time + startup_timeouts.initialize
-        words = observation.node.words or "GPUs were not allocatable"
-        if observation.node.initialized and observation.mesh.ok is not True:
-            words = observation.mesh.message
-        return Deadline(at, TerminationReason.NEVER_INITIALIZED, words)
-    presence = observation.presence
-    starting = isinstance(presence, Found) and presence.instance.state is InstanceState.STARTING
-    if starting:
-        at = attempt.launched_at + _extended(startup_timeouts.launch, attempt)
-        return Deadline(at, TerminationReason.NEVER_STARTED, f"{_where(attempt)} did not start the machine")
-    words = (
-        "No Node registered" if observation.mesh.ok is not False else f"No Node registered ({observation.mesh.message})"
-    )
-    return Deadline(joins_by(attempt, startup_timeouts) or observation.now, TerminationReason.NEVER_JOINED, words)
-
-
-def joins_by(attempt: Attempt, startup_timeouts: StartupTimeouts) -> datetime | None:
-    """Until when the Node may register; None: the machine was not launched yet."""
-    if attempt.launched_at is None:
-        return None
-    return attempt.launched_at + _extended(startup_timeouts.launch + startup_timeouts.join, attempt)
-
-
-def _extended(length: timedelta, attempt: Attempt) -> timedelta:
-    if attempt.progress_at is None or attempt.launched_at is None or _power(attempt):
-        return length
-    return min(2 * length, max(length, attempt.progress_at - attempt.launched_at + length))
-
-
 def _maintain(observation: RequestObservation, attempt: Attempt) -> Step:
     node = observation.node
-    if (
-        node.node is not None and node.metadata_patch is not None and observation.holds("Registered")
-    ):  # the status says first that the Node has joined
+    registered = observation.holds("Registered")  # the status says first that the Node has joined
+    if node.node is not None and node.metadata_patch is not None and registered:
         return PatchNode(node.node, node.metadata_patch)
     return Wait("", "", _next_look(observation, attempt))
 
 
 def _next_look(observation: RequestObservation, attempt: Attempt) -> datetime | None:
     moments = [expires_at(observation), warned_at(observation)]
-    if observation.claims.state is not None or _price_doubted(observation, attempt):
+    if observation.claims.state is not None or price_doubted(observation, attempt):
         moments.append(_soon(observation))
     if observation.status.ready_at is None:
         deadline = next_deadline(observation, attempt)
@@ -560,9 +358,7 @@ def _terminate(observation: RequestObservation, attempt: Attempt) -> Step:
         and attempt.instance_id
         and not observation.termination_requests
     ):
-        return Terminate(
-            attempt, attempt.instance_id
-        )  # its provider named it, and lists may be late: request its termination
+        return Terminate(attempt, attempt.instance_id)  # its provider named it, and lists may be late
     if _gone(observation, attempt):
         left = observation.node.leftover
         if left is not None and observation.node.cleanup_patch is not None:
@@ -578,7 +374,7 @@ def _terminate(observation: RequestObservation, attempt: Attempt) -> Step:
     if observation.ask_again_at is not None and observation.now < observation.ask_again_at:
         return Wait(
             "Returning",
-            observation.trouble or f"Termination was requested from {_where(attempt)}.",
+            observation.trouble or f"Termination was requested from {provider_words(attempt)}.",
             observation.ask_again_at,
         )
     instance_id = observation.presence.instance.id if isinstance(observation.presence, Found) else attempt.instance_id
@@ -631,7 +427,7 @@ def _gone(observation: RequestObservation, attempt: Attempt) -> bool:
 def _mute(observation: RequestObservation, attempt: Attempt) -> bool:
     """A machine without a status endpoint cannot be asked, so it proves no order; its Node shows its state."""
     presence = observation.presence
-    return _power(attempt) and isinstance(presence, Found) and presence.instance.state is InstanceState.UNKNOWN
+    return is_owned(attempt) and isinstance(presence, Found) and presence.instance.state is InstanceState.UNKNOWN
 
 
 def disputed(observation: RequestObservation) -> bool:
@@ -667,117 +463,6 @@ def _closed(observation: RequestObservation, attempt: Attempt) -> CloseAttempt:
         again = observation.spec.restart_policy == "OnLoss" and not observation.record.deleting
         return CloseAttempt(attempt, "Lost", ending.message, None if again else finish, counts_until)
     return CloseAttempt(attempt, "Returned", ending.message, Complete("Finished", reason, ending.message), counts_until)
-
-
-# -- moments -----------------------------------------------------------------------------------------------------------
-
-
-def life_began(attempts: Iterable[Attempt]) -> datetime | None:
-    """Machines lost in use count; machines that were never usable do not."""
-    began = [
-        attempt.launched_at
-        for attempt in attempts
-        if attempt.launched_at is not None and (attempt.ended_at is None or attempt.outcome == "Lost")
-    ]
-    return min(began, default=None)
-
-
-def expires_at(observation: RequestObservation) -> datetime | None:
-    """None: never, or not begun."""
-    moments = (_life_ends_at(observation), drained_for_provider_at(observation))
-    return min((each for each in moments if each is not None), default=None)
-
-
-def cut_by_provider(observation: RequestObservation) -> bool:
-    """The lifetime was extended past what the provider was told when the machine was ordered."""
-    own, last = _life_ends_at(observation), drained_for_provider_at(observation)
-    return last is not None and (own is None or last < own)
-
-
-def drained_for_provider_at(observation: RequestObservation) -> datetime | None:
-    """When a drain must begin to be over before the provider terminates the machine by itself; None: it does not."""
-    attempt = observation.attempt
-    if attempt is None:
-        return None
-    taken_back = attempt.offer.until if observation.kept_by_pool and attempt.offer is not None else None
-    ends = [each for each in (attempt.provider_ends_at, taken_back) if each is not None]
-    grace = span(observation.spec.termination_grace_period, "spec.terminationGracePeriod")
-    return min(ends) - (timedelta(0) if grace is NEVER else grace) - PROVIDER_END_SPARE if ends else None
-
-
-def _life_ends_at(observation: RequestObservation) -> datetime | None:
-    began, life = life_began(observation.attempts), _life(observation)
-    return began + life if began is not None and life is not None else None
-
-
-def _life(observation: RequestObservation) -> timedelta | None:
-    """How long its machine may live; None: without limit, or its pool decides."""
-    return None if observation.kept_by_pool else life_of(observation.spec)
-
-
-def ends_at(record: KubeObject[GPURequest]) -> datetime | None:
-    """When the machine of a request expires, by its lifetime alone; None: never, or there is none."""
-    attempts = attempts_of(record)
-    if record.value is None or open_attempt(attempts) is None:
-        return None
-    began, life = life_began(attempts), life_of(record.value.spec)
-    return began + life if began is not None and life is not None else None
-
-
-def warned_at(observation: RequestObservation) -> datetime | None:
-    if cut_by_provider(observation) and not observation.kept_by_pool:  # a pool replaces it before
-        return observation.attempt.launched_at if observation.attempt is not None else None  # at once
-    began, life = life_began(observation.attempts), _life(observation)
-    return began + life * WARNED_AT if began is not None and life is not None else None
-
-
-def counted_until(observation: RequestObservation) -> datetime | None:
-    """Until when an earlier attempt's machine that only lists declare gone counts against limits; None: none does."""
-    moments = (attempt.counts_until for attempt in observation.attempts)
-    return max((each for each in moments if each is not None and each > observation.now), default=None)
-
-
-def idle_timeout(observation: RequestObservation) -> timedelta | None:
-    """None: idle for any time, or its pool decides."""
-    if observation.kept_by_pool:
-        return None
-    length = span(observation.spec.idle_timeout, "spec.idleTimeout")
-    return None if length is NEVER else length
-
-
-def idle_since(observation: RequestObservation) -> datetime | None:
-    """Since when no pod has used it, as recorded, or later if a pod ended in between."""
-    noted, worked = observation.status.idle_since, observation.node.worked_until
-    return max(noted, worked) if noted is not None and worked is not None else noted
-
-
-def unseen_since(observation: RequestObservation) -> datetime | None:
-    """Since when a Node that was ready once is missing or not ready; None: it is ready."""
-    node = observation.node.node
-    if node is None:
-        registered = observation.condition("Registered")
-        noticed = registered is not None and registered.status == "False"
-        return (registered.last_transition_time if noticed and registered is not None else None) or observation.now
-    if node.ready is True:
-        return None
-    return node.ready_since or observation.now
-
-
-def disconnected_since(observation: RequestObservation) -> datetime | None:
-    """Since when the mesh has not known a machine that was ready once; None: it knows it, or cannot be asked."""
-    if observation.mesh.ok is not False:
-        return None
-    noted = observation.condition("Connected")
-    noticed = noted is not None and noted.status == "False"
-    return (noted.last_transition_time if noticed and noted is not None else None) or observation.now
-
-
-def _power(attempt: Attempt) -> bool:
-    return attempt.offer is not None and attempt.offer.boot_mode == BootMode.POWER.value
-
-
-def _where(attempt: Attempt) -> str:
-    return attempt.offer.provider if attempt.offer is not None else "the provider"
 
 
 def _soon(observation: RequestObservation) -> datetime:

@@ -171,7 +171,7 @@ def labels_with(node: Node, ours: Mapping[str, str]) -> dict[str, str]:
 def off_since(node: Node) -> datetime | None:
     """When the last request of a machine you own was over; None: it never had one, or has one now."""
     written = node.annotations.get(OFF_SINCE, "")
-    return datetime.fromisoformat(written) if is_rfc3339(written) else None
+    return datetime.fromisoformat(written.upper()) if is_rfc3339(written) else None
 
 
 def exclusive_taint(request: str) -> Taint:

@@ -14,7 +14,20 @@ from tgp.core.model.token import plain_uid
 from tgp.core.requests.observation import OwningPool, RequestObservation
 from tgp.core.requests.purchase import NoPurchase
 
-PAUSED = frozenset({"PurchasesPaused", "Suspended"})  # reasons that a user sets and lifts again
+PAUSED = frozenset({"PurchasesPaused", "Suspended", "NodePoolObserving"})  # reasons that a user sets and lifts again
+# Neither time nor the market removes these: a user has to change something.
+NEEDS_USER = frozenset(
+    {
+        "DevicePluginMissing",
+        "InvalidSpec",
+        "NamespaceNotAllowed",
+        "NodeClassNotFound",
+        "NodeClassUnreadable",
+        "NotInClass",
+        "SeveralDefaultClasses",
+        "SpotNotAllowed",
+    }
+)
 
 
 def purchase_stop(observation: RequestObservation) -> NoPurchase | None:
@@ -72,6 +85,8 @@ def _pool_stop(pool: OwningPool) -> NoPurchase | None:
         return NoPurchase("NodePoolNotFound", why)
     if pool.deleting:
         return NoPurchase("NodePoolDeleting", f"GPUNodePool {pool.key} is being deleted: nothing is bought for it.")
+    if pool.value.spec.mode == "Observe":
+        return NoPurchase("NodePoolObserving", f"GPUNodePool {pool.key} only observes: nothing is bought for it.")
     return None
 
 

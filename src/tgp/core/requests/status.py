@@ -13,7 +13,7 @@ from tgp.api.values import rfc3339, usd
 from tgp.core.joining.mesh.drift import drift
 from tgp.core.joining.mesh.ignored_settings import MESH_CONFIG_IGNORED, ignored_message
 from tgp.core.joining.mesh.selection import backend_of
-from tgp.core.model.attempts import LAUNCHED, provider_of
+from tgp.core.model.attempts import LAUNCHED, left_by_pool, provider_of
 from tgp.core.model.conditions import ConditionUpdate
 from tgp.core.model.costs import hourly_of, most_believed, spent_by
 from tgp.core.model.facts import offer_words
@@ -21,20 +21,9 @@ from tgp.core.model.instance import InstanceState
 from tgp.core.model.mesh import NO_MESH, NOT_ASKED, Backend
 from tgp.core.model.money import about, cents
 from tgp.core.model.presence import Absent, Found, Unknown
-from tgp.core.requests.lifecycle import (
-    COUNTED,
-    NO_MACHINE,
-    PROVIDER_ENDS_IT,
-    cut_by_provider,
-    drain_now,
-    expires_at,
-    idle_timeout,
-    next_deadline,
-    serving,
-    unseen_since,
-    warned_at,
-)
-from tgp.core.requests.lifecycle import idle_since as noted_idle_since
+from tgp.core.requests.lifecycle import COUNTED, NO_MACHINE, drain_now
+from tgp.core.requests.moments import cut_by_provider, expires_at, idle_timeout, next_deadline, unseen_since, warned_at
+from tgp.core.requests.moments import idle_since as noted_idle_since
 from tgp.core.requests.observation import RECORD_LOST, RequestObservation
 from tgp.core.requests.outage import many_unreachable
 from tgp.core.requests.provider_reports import (
@@ -45,9 +34,18 @@ from tgp.core.requests.provider_reports import (
     listed_price,
 )
 from tgp.core.requests.steps import Complete, Step, Wait
+from tgp.core.requests.termination_reasons import PROVIDER_ENDS_IT, serving
 
 PROVIDER_INCONSISTENT = "ProviderInconsistent"
 PRESUMED_LOST = "PresumedLost"
+RESTORED = (
+    "GPURequest is a restored copy: the machine in its status belongs to another GPURequest. "
+    "Nothing is bought for the copy; delete it and create a new one."
+)
+LEFT_BY_POOL = (
+    "GPURequest was written by a GPUNodePool that is no longer its owner, and no machine was bought for it. "
+    "Nothing is bought for it now: the pool orders for its pods under another name. Delete it."
+)
 OWNED = frozenset(
     {
         "Launched",
@@ -111,10 +109,7 @@ def _phase_and_conditions(
     observation: RequestObservation, step: Step, finish: Complete | None
 ) -> tuple[str, list[ConditionUpdate]]:
     if observation.restored:
-        why = (
-            "GPURequest is a restored copy: the machine in its status belongs to another GPURequest. "
-            "Nothing is bought for the copy; delete it and create a new one."
-        )
+        why = LEFT_BY_POOL if left_by_pool(observation.record) else RESTORED
         return "Pending", [ConditionUpdate("Restored", True, "Restored", why), _not_ready("Restored", why)]
     if finish is not None:
         return finish.phase, [

@@ -11,6 +11,7 @@ from tgp.sim.apiserver.watch import WatchFaults
 WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 CHANGES = frozenset({"update", "patch", "delete"})
 DEFAULT_WEBHOOK = "validate.tgp.io"
+NO_FAULTS = WatchFaults()
 DEFAULT_URL = "https://tgp-webhook.tgp-system.svc:443/validate?timeout=10s"
 
 
@@ -89,6 +90,8 @@ class WatchFaultDraw:
         self._luck = {name: entropy.jitter() for name in ("watch-lag", "watch-coalesce", "watch-silent", "watch-drop")}
 
     def __call__(self) -> WatchFaults:
+        if not self._faults.any_on:
+            return NO_FAULTS
         lag = self._holds("watch-lag")
         return WatchFaults(
             lag=float(lag.settings.get("seconds", 1.0)) if lag else 0.0,

@@ -104,6 +104,10 @@ class ApiFaults:
         for listener in self.when_changed:
             listener()
 
+    @property
+    def any_on(self) -> bool:
+        return bool(self._on)
+
     def active(self) -> tuple[str, ...]:
         return tuple(sorted(self._on))
 

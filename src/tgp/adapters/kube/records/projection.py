@@ -79,6 +79,8 @@ class Projection(Generic[R]):
 
     def line(self, line: bytes, known: Mapping[ObjectKey, R]) -> tuple[str, R | Bookmark | Status]:
         """One line of a watch: (ADDED | MODIFIED | DELETED, record), (BOOKMARK, …) or (ERROR, …)."""
+        if line.startswith(_BOOKMARK_LINE):  # in a quiet cluster nearly all: not read as an object first
+            return self._salvaged_line(line, known, "")
         try:
             said = self._line(line)
             verb = said.type
@@ -193,6 +195,7 @@ class _AnyLine(msgspec.Struct, frozen=True):
 
 
 _OBJECTS = (MODIFIED, ADDED, DELETED)
+_BOOKMARK_LINE = b'{"type":"BOOKMARK",'
 _MALFORMED = (*UNDECODABLE, NoMetadata, NotAQuantity)
 _ANY_PAGE: msgspec.json.Decoder[_AnyPage] = msgspec.json.Decoder(_AnyPage)
 _ANNOTATIONS: msgspec.json.Decoder[dict[str, str] | None] = msgspec.json.Decoder(dict[str, str] | None)

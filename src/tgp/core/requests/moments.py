@@ -1,0 +1,161 @@
+"""When something is due in the life of a request's machine. None: never, or not begun."""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+import msgspec
+
+from tgp.api.request import Attempt, GPURequest
+from tgp.api.values import NEVER, span
+from tgp.core.model.attempts import attempts_of, is_owned, open_attempt, provider_words
+from tgp.core.model.instance import InstanceState
+from tgp.core.model.kube_object import KubeObject
+from tgp.core.model.presence import Found
+from tgp.core.requests.observation import RequestObservation, StartupTimeouts
+from tgp.core.requests.purchase import life_of
+from tgp.core.requests.steps import TerminationReason
+
+PROVIDER_END_SPARE = timedelta(minutes=30)  # between our drain and the provider's own end; below purchase.RUN_MARGIN
+WARNED_AT = 0.8  # of the life
+
+
+class Deadline(msgspec.Struct, frozen=True):
+    at: datetime
+    end: TerminationReason
+    words: str  # what did not happen
+
+
+def next_deadline(observation: RequestObservation, attempt: Attempt) -> Deadline | None:
+    """Of a start under way: each part has its time, extended while the provider reports progress, to at most twice."""
+    if attempt.launched_at is None:
+        return None
+    startup_timeouts = observation.startup_timeouts
+    registered = observation.holds("Registered")
+    if registered is not None and registered.last_transition_time is not None:
+        at = registered.last_transition_time + startup_timeouts.initialize
+        words = observation.node.words or "GPUs were not allocatable"
+        if observation.node.initialized and observation.mesh.ok is not True:
+            words = observation.mesh.message
+        return Deadline(at, TerminationReason.NEVER_INITIALIZED, words)
+    presence = observation.presence
+    starting = isinstance(presence, Found) and presence.instance.state is InstanceState.STARTING
+    if starting:
+        at = attempt.launched_at + _extended(startup_timeouts.launch, attempt)
+        return Deadline(at, TerminationReason.NEVER_STARTED, f"{provider_words(attempt)} did not start the machine")
+    words = (
+        "No Node registered" if observation.mesh.ok is not False else f"No Node registered ({observation.mesh.message})"
+    )
+    return Deadline(joins_by(attempt, startup_timeouts) or observation.now, TerminationReason.NEVER_JOINED, words)
+
+
+def joins_by(attempt: Attempt, startup_timeouts: StartupTimeouts) -> datetime | None:
+    """Until when the Node may register; None: the machine was not launched yet."""
+    if attempt.launched_at is None:
+        return None
+    return attempt.launched_at + _extended(startup_timeouts.launch + startup_timeouts.join, attempt)
+
+
+def _extended(length: timedelta, attempt: Attempt) -> timedelta:
+    if attempt.progress_at is None or attempt.launched_at is None or is_owned(attempt):
+        return length
+    return min(2 * length, max(length, attempt.progress_at - attempt.launched_at + length))
+
+
+def life_began(attempts: Iterable[Attempt]) -> datetime | None:
+    """Machines lost in use count; machines that were never usable do not."""
+    began = [
+        attempt.launched_at
+        for attempt in attempts
+        if attempt.launched_at is not None and (attempt.ended_at is None or attempt.outcome == "Lost")
+    ]
+    return min(began, default=None)
+
+
+def expires_at(observation: RequestObservation) -> datetime | None:
+    """None: never, or not begun."""
+    moments = (_life_ends_at(observation), drained_for_provider_at(observation))
+    return min((each for each in moments if each is not None), default=None)
+
+
+def cut_by_provider(observation: RequestObservation) -> bool:
+    """The lifetime was extended past what the provider was told when the machine was ordered."""
+    own, last = _life_ends_at(observation), drained_for_provider_at(observation)
+    return last is not None and (own is None or last < own)
+
+
+def drained_for_provider_at(observation: RequestObservation) -> datetime | None:
+    """When a drain must begin to be over before the provider terminates the machine by itself; None: it does not."""
+    attempt = observation.attempt
+    if attempt is None:
+        return None
+    taken_back = attempt.offer.until if observation.kept_by_pool and attempt.offer is not None else None
+    ends = [each for each in (attempt.provider_ends_at, taken_back) if each is not None]
+    grace = span(observation.spec.termination_grace_period, "spec.terminationGracePeriod")
+    return min(ends) - (timedelta(0) if grace is NEVER else grace) - PROVIDER_END_SPARE if ends else None
+
+
+def _life_ends_at(observation: RequestObservation) -> datetime | None:
+    began, life = life_began(observation.attempts), _life(observation)
+    return began + life if began is not None and life is not None else None
+
+
+def _life(observation: RequestObservation) -> timedelta | None:
+    """How long its machine may live; None: without limit, or its pool decides."""
+    return None if observation.kept_by_pool else life_of(observation.spec)
+
+
+def ends_at(record: KubeObject[GPURequest]) -> datetime | None:
+    """When the machine of a request expires, by its lifetime alone; None: never, or there is none."""
+    attempts = attempts_of(record)
+    if record.value is None or open_attempt(attempts) is None:
+        return None
+    began, life = life_began(attempts), life_of(record.value.spec)
+    return began + life if began is not None and life is not None else None
+
+
+def warned_at(observation: RequestObservation) -> datetime | None:
+    if cut_by_provider(observation) and not observation.kept_by_pool:  # a pool replaces it before
+        return observation.attempt.launched_at if observation.attempt is not None else None  # at once
+    began, life = life_began(observation.attempts), _life(observation)
+    return began + life * WARNED_AT if began is not None and life is not None else None
+
+
+def counted_until(observation: RequestObservation) -> datetime | None:
+    """Until when an earlier attempt's machine that only lists declare gone counts against limits; None: none does."""
+    moments = (attempt.counts_until for attempt in observation.attempts)
+    return max((each for each in moments if each is not None and each > observation.now), default=None)
+
+
+def idle_timeout(observation: RequestObservation) -> timedelta | None:
+    """None: idle for any time, or its pool decides."""
+    if observation.kept_by_pool:
+        return None
+    length = span(observation.spec.idle_timeout, "spec.idleTimeout")
+    return None if length is NEVER else length
+
+
+def idle_since(observation: RequestObservation) -> datetime | None:
+    """Since when no pod has used it, as recorded, or later if a pod ended in between."""
+    noted, worked = observation.status.idle_since, observation.node.worked_until
+    return max(noted, worked) if noted is not None and worked is not None else noted
+
+
+def unseen_since(observation: RequestObservation) -> datetime | None:
+    """Since when a Node that was ready once is missing or not ready; None: it is ready."""
+    node = observation.node.node
+    if node is None:
+        registered = observation.condition("Registered")
+        noticed = registered is not None and registered.status == "False"
+        return (registered.last_transition_time if noticed and registered is not None else None) or observation.now
+    if node.ready is True:
+        return None
+    return node.ready_since or observation.now
+
+
+def disconnected_since(observation: RequestObservation) -> datetime | None:
+    """Since when the mesh has not known a machine that was ready once; None: it knows it, or cannot be asked."""
+    if observation.mesh.ok is not False:
+        return None
+    noted = observation.condition("Connected")
+    noticed = noted is not None and noted.status == "False"
+    return (noted.last_transition_time if noticed and noted is not None else None) or observation.now

@@ -1,0 +1,193 @@
+"""Why a machine that a request has should be terminated.
+
+What a provider or a Node reports is believed only after a second look; a Ready Node contradicts it.
+"""
+
+from datetime import datetime, timedelta
+
+from tgp.api.request import Attempt
+from tgp.core.joining.mesh.status import LEASE_STALE
+from tgp.core.model.attempts import is_owned, provider_words
+from tgp.core.model.costs import read_amount
+from tgp.core.model.instance import InstanceState
+from tgp.core.model.money import about, distance
+from tgp.core.model.presence import Absent, Found
+from tgp.core.requests.moments import (
+    cut_by_provider,
+    disconnected_since,
+    expires_at,
+    idle_since,
+    idle_timeout,
+    next_deadline,
+    unseen_since,
+)
+from tgp.core.requests.observation import RequestObservation
+from tgp.core.requests.outage import UNREACHABLE_AT_MOST, first_to_go, many_unreachable
+from tgp.core.requests.overdraft import overdraft
+from tgp.core.requests.provider_reports import (
+    BELIEVED_AFTER,
+    CONFIRMED_AFTER,
+    DOUBTED_FOR,
+    SEVERAL,
+    price_believed,
+)
+from tgp.core.requests.purchase import most_to_pay
+from tgp.core.requests.steps import StartTermination, TerminationReason
+
+NODE_LOST_AFTER = timedelta(minutes=10)  # after this long a Node that is NotReady or missing is lost
+MESH_LOST_AFTER = timedelta(hours=1)  # a ready Node that the mesh does not know: it may be at work
+PROVIDER_ENDS_IT = (
+    "The provider ends the machine at the time that was set at launch and cannot be changed; "
+    "spec.maxLifetime was extended beyond that time."
+)
+PROVIDER_TAKES_IT = "The provider takes the machine back at a time that was known when it was ordered."
+
+
+def reason_to_terminate(observation: RequestObservation, attempt: Attempt) -> StartTermination | None:
+    if observation.record.deleting:
+        return StartTermination(TerminationReason.DELETED, _why_deleted(observation))
+    return (
+        _failed_machine(observation, attempt)
+        or _price_exceeded(observation, attempt)
+        or _expired(observation)
+        or (_unused(observation, attempt) if observation.status.ready_at is not None else _late(observation, attempt))
+    )
+
+
+def _why_deleted(observation: RequestObservation) -> str:
+    """A pool writes the reason first."""
+    disrupted = observation.holds("Disrupted")
+    return f"Request was deleted ({disrupted.reason}): {disrupted.message}" if disrupted else "Request was deleted"
+
+
+def _failed_machine(observation: RequestObservation, attempt: Attempt) -> StartTermination | None:
+    presence = observation.presence
+    lost = TerminationReason.LOST if observation.status.ready_at is not None else TerminationReason.BROKEN
+    if _starting(observation, attempt):
+        return None
+    if isinstance(presence, Absent) and presence.shown(observation.listing_lag) and not serving(observation):
+        return StartTermination(lost, f"{provider_words(attempt)} no longer lists the machine")
+    if not isinstance(presence, Found) or not _state_believed(observation):
+        return None
+    instance = presence.instance
+    if instance.interrupted:
+        said = f": {instance.said}" if instance.said else ""
+        return StartTermination(lost, f"{provider_words(attempt)} interrupted the spot machine{said}")
+    if instance.state in (InstanceState.BROKEN, InstanceState.STOPPED):
+        return StartTermination(
+            lost, f"{provider_words(attempt)} reports the machine as {instance.said or instance.state.value}"
+        )
+    return None
+
+
+def _starting(observation: RequestObservation, attempt: Attempt) -> bool:
+    """A machine you own may be said to be off until its system is up: some status endpoints are only a ping."""
+    if not is_owned(attempt) or observation.status.ready_at is not None or attempt.launched_at is None:
+        return False
+    return observation.now < attempt.launched_at + observation.startup_timeouts.launch
+
+
+def serving(observation: RequestObservation) -> bool:
+    """The Node is Ready and its kubelet reports: the machine runs, whatever its provider says."""
+    node = observation.node.node
+    return node is not None and node.ready is True and observation.mesh.reason != LEASE_STALE
+
+
+def _state_believed(observation: RequestObservation) -> bool:
+    """Whether the machine is stopped, broken or interrupted. One list is no proof, and a Ready Node contradicts it."""
+    report = observation.claims.state
+    if report is None or not report.shown(CONFIRMED_AFTER):
+        return False
+    if serving(observation):
+        return report.span >= BELIEVED_AFTER and observation.claims.turn
+    if observation.status.ready_at is None and observation.claims.together >= SEVERAL:
+        return report.span >= DOUBTED_FOR
+    return True
+
+
+def price_doubted(observation: RequestObservation, attempt: Attempt) -> bool:
+    """The last list has a higher price than is believed yet."""
+    billed = observation.presence.instance.hourly_microusd if isinstance(observation.presence, Found) else None
+    return observation.claims.price is not None or (
+        billed is not None and not price_believed(observation.claims, attempt, billed)
+    )
+
+
+def _price_exceeded(observation: RequestObservation, attempt: Attempt) -> StartTermination | None:
+    presence = observation.presence
+    if not isinstance(presence, Found) or presence.instance.hourly_microusd is None or attempt.offer is None:
+        return None
+    billed = presence.instance.hourly_microusd
+    if not price_believed(observation.claims, attempt, billed):
+        return None
+    reserved = read_amount(attempt.offer.hourly_price)  # None: the agreed price is unreadable, so only the cap holds
+    ceiling = most_to_pay(observation.spec, reserved)
+    if billed > (reserved or 0) and (limit := overdraft(observation, attempt)):
+        return StartTermination(
+            TerminationReason.PRICE_EXCEEDED, f"{provider_words(attempt)} bills {about(billed)}/h, and {limit}"
+        )
+    if billed <= ceiling:
+        return None
+    return StartTermination(
+        TerminationReason.PRICE_EXCEEDED,
+        f"{provider_words(attempt)} bills {about(billed)}/h, {distance(billed - ceiling)} above the maximum of "
+        f"{about(ceiling)}/h",
+    )
+
+
+def _expired(observation: RequestObservation) -> StartTermination | None:
+    expires = expires_at(observation)
+    if expires is None or observation.now < expires:
+        return None
+    if cut_by_provider(observation):
+        why = PROVIDER_TAKES_IT if observation.kept_by_pool else PROVIDER_ENDS_IT
+        return StartTermination(TerminationReason.EXPIRED, why)
+    return StartTermination(
+        TerminationReason.EXPIRED, f"Lifetime (spec.maxLifetime) ended at {expires:%Y-%m-%d %H:%M:%S}Z"
+    )
+
+
+def _late(observation: RequestObservation, attempt: Attempt) -> StartTermination | None:
+    """Past its deadline we stop paying for a machine that no pod can use."""
+    deadline = next_deadline(observation, attempt)
+    if deadline is None or observation.now < deadline.at or _unnoticed(observation, deadline.at):
+        return None
+    return StartTermination(deadline.end, f"{deadline.words} by {deadline.at:%H:%M:%S}Z")
+
+
+def _unnoticed(observation: RequestObservation, deadline: datetime) -> bool:
+    """The start made progress that the status does not show yet: an operator that was away must not terminate it."""
+    node = observation.node.node
+    if node is None:
+        return False
+    # A mesh that does not answer gets the same time once more, and no longer.
+    silent = observation.mesh.ok is None and observation.now < deadline + observation.startup_timeouts.initialize
+    complete = observation.node.initialized and node.ready is True and (observation.mesh.ok is True or silent)
+    return observation.holds("Registered") is None or complete
+
+
+def _unused(observation: RequestObservation, _attempt: Attempt) -> StartTermination | None:
+    node = observation.node.node
+    if (since := unseen_since(observation)) is not None:
+        turn = observation.now >= since + UNREACHABLE_AT_MOST and first_to_go(observation)
+        together = bool(many_unreachable(observation)) and not turn
+        if observation.now >= since + NODE_LOST_AFTER and not together:
+            what = "has been missing" if node is None else "has not been ready"
+            beside = f"; {observation.mesh.message}" if observation.mesh.ok is False else ""
+            return StartTermination(
+                TerminationReason.NODE_LOST,
+                f"Node {observation.status.node_name} {what} since {since:%H:%M:%S}Z{beside}",
+            )
+        return None
+    if (since := disconnected_since(observation)) is not None and not many_unreachable(observation):
+        if observation.now >= since + MESH_LOST_AFTER:
+            return StartTermination(
+                TerminationReason.MESH_LOST, f"{observation.mesh.message} (since {since:%H:%M:%S}Z)"
+            )
+        return None
+    idle, length = idle_since(observation), idle_timeout(observation)
+    if idle is None or length is None or observation.node.idle is not True or observation.node.protection:
+        return None
+    if observation.now < idle + length:
+        return None
+    return StartTermination(TerminationReason.IDLE, f"No pod has used the GPUs since {idle:%H:%M:%S}Z")
