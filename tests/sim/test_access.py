@@ -256,6 +256,18 @@ def test_a_token_is_for_us_or_for_the_api_server_and_for_no_other(audiences, sta
         assert ask(world, replica, **{TOKEN_HEADER: token}).status == status
 
 
+def test_a_token_with_bytes_that_no_token_has_is_refused_without_a_review():
+    """As aiohttp hands on bytes that are not UTF-8: JSON has no form for them, so they cannot be reviewed."""
+    with World("odd tokens") as world:
+        replica = begun(world)
+        heard = reviews_of(world)
+
+        assert ask(world, replica, "\udcff\udcfe").status == 401
+        assert ask(world, replica, **{TOKEN_HEADER: "d\udce4d"}).status == 401
+        assert ask(world, replica, "täglich").status == 401
+        assert heard == []
+
+
 def test_one_review_of_each_kind_in_ten_seconds_however_often_it_is_asked():
     with World("reviews") as world:
         replica = begun(world)

@@ -57,6 +57,8 @@ class Gate:
         token = _token(call)
         if not token:
             return _unauthorized(f"send a token of the cluster as Authorization: Bearer, or as {TOKEN_HEADER}")
+        if not token.isascii():  # JSON has no form for some of these, and no token has any
+            return _unauthorized("this is no token of a cluster: it has characters beyond ASCII")
         try:
             user = await self._user(token)
             if user is None:
