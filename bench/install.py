@@ -5,6 +5,7 @@ docs/media/installation.txt instead: the life of an installation with both Helms
 """
 
 import argparse
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -76,7 +77,11 @@ def _life(helm: Tool) -> Iterator[str]:
         scene = stack.enter_context(a_cluster(helm, image(), code))
         (scene.person.folder / chart.name).symlink_to(PREVIOUS / chart.name)
         _lived(scene, chart)
-        hidden = {scene.simulators.urls()["simulated"]: "http://simulated.example", str(scene.person.folder): "."}
+        hidden = {
+            scene.simulators.urls()["simulated"]: "http://simulated.example",
+            str(scene.person.folder): ".",
+            str(Path(sys.executable).with_name("tgp")): "tgp",
+        }
         for line in scene.person.said:
             for shown, instead in hidden.items():
                 line = line.replace(shown, instead)  # noqa: PLW2901

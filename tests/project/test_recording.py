@@ -1,5 +1,10 @@
-"""docs/media/one-machine.txt can be made again, and tells the whole life of a machine."""
+"""Recordings in docs/media: of one machine, which is made again here, and of an installation, made by a bench."""
 
+import re
+
+import pytest
+
+from bench.install import RECORD
 from tools.recording import RECORDING, printer_columns, recorded
 
 STORY = (
@@ -43,3 +48,40 @@ def test_what_kubectl_shows_in_it_are_the_columns_of_today():
     heads = [line.split() for line in RECORDING.read_text(encoding="utf-8").splitlines() if line.startswith("NAME ")]
 
     assert heads == [["NAME", *columns]]
+
+
+INSTALLATION = (  # what each Helm's part has, in this order
+    "$ helm install tgp-operator tgp-operator-",
+    "Provisioning ",
+    "$ helm upgrade --install tgp-crds ",
+    "$ helm upgrade tgp-operator deploy/charts/tgp-operator ",
+    "my-first-gpu   Ready ",
+    "$ helm rollback tgp-operator 1 ",
+    "Rollback was a success",
+    "$ helm uninstall tgp-operator ",
+    "denied request: 1 machine costs $",
+    "Terminate them first: tgp down.",
+    "$ helm rollback tgp-operator 2 ",
+    "$ tgp down --yes",
+    "Every machine is terminated",
+    "$ helm uninstall tgp-operator ",
+    'release "tgp-operator" uninstalled',
+    "$ helm uninstall tgp-operator ",
+    "release: not found",
+)
+
+
+@pytest.mark.parametrize("major", [3, 4])
+def test_the_recording_of_an_installation_shows_its_life_with_both_helms(major):
+    """It is made on a real control plane, by `python -m bench install --record`."""
+    parts = re.split(r"^== Helm (\d+)\S*$", RECORD.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    told = dict(zip(parts[1::2], parts[2::2], strict=True))[str(major)]
+    place = 0
+    for word in INSTALLATION:
+        found = told.find(word, place)
+        assert found >= 0, f"after {told[max(0, place - 60) : place]!r}: {word}"
+        place = found + len(word)
+
+
+def test_the_recording_of_an_installation_names_no_path_of_the_machine_that_made_it():
+    assert re.findall(r"(?:^|[\s'\"=:])(/(?:home|root|tmp|usr|work)/\S*)", RECORD.read_text(encoding="utf-8")) == []
