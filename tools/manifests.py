@@ -103,8 +103,8 @@ VALUES = (
     Value(
         "networking.tailscale.operatorEnabled",
         False,
-        "With the backend tailscale: the Tailscale operator exposes the API server to rented machines. The notes after "
-        "an install say what is missing for that.",
+        "The Tailscale operator exposes the API server to rented machines. The notes after an install and `tgp check` "
+        "say what is missing for that.",
     ),
     Value(
         "nodeGroups",

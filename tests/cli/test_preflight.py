@@ -11,6 +11,7 @@ from tgp.adapters.http.serve import listen
 from tgp.api.crds import crds
 from tgp.api.resource import (
     CLUSTER_ROLE,
+    CONFIG_MAP,
     CUSTOM_RESOURCE_DEFINITION,
     DAEMON_SET,
     GPU_NODE_CLASS,
@@ -170,7 +171,48 @@ def test_an_api_server_in_the_tailnet_is_named_with_its_port():
 
     assert found.good is None
     assert "on port 443" in found.words
+    assert "MagicDNS" in found.words
+    assert "certSANs" in found.words
     assert exposed_api({"metadata": {}, "spec": service["spec"]}) == exposed_api({}) == []
+
+
+def chart_settings() -> tuple[Resource, dict]:
+    """As the chart writes them with networking.tailscale.operatorEnabled."""
+    annotations = {"tgp.io/tailscale-operator": "true"}
+    name = {"name": "tgp-operator-settings", "namespace": "tgp-system", "annotations": annotations}
+    return CONFIG_MAP, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": name}
+
+
+def tailscale_kind() -> tuple[Resource, dict]:
+    """By which the Tailscale operator is known."""
+    names = {"plural": "connectors", "singular": "connector", "kind": "Connector", "listKind": "ConnectorList"}
+    schema = {"openAPIV3Schema": {"type": "object"}}
+    version = {"name": "v1alpha1", "served": True, "storage": True, "schema": schema}
+    spec = {"group": "tailscale.com", "scope": "Cluster", "names": names, "versions": [version]}
+    metadata = {"name": "connectors.tailscale.com"}
+    return CUSTOM_RESOURCE_DEFINITION, {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": metadata,
+        "spec": spec,
+    }
+
+
+@pytest.mark.parametrize(
+    ("there", "said", "command"),
+    [
+        ([], None, ""),
+        ([chart_settings()], "the Tailscale operator is not installed", ""),
+        ([chart_settings(), tailscale_kind()], "is not exposed in the tailnet", "kubectl annotate service kubernetes"),
+    ],
+    ids=["not wanted", "no operator", "not exposed"],
+)
+async def test_it_looks_for_the_tailscale_operator_where_the_chart_was_told_of_it(tmp_path, there, said, command):
+    found = await looked(tmp_path, home(), *there)
+
+    findings = [one for one in found.findings if one.title == "tailnet"]
+    assert [one.good for one in findings] == ([] if said is None else [False])
+    assert all(said in one.words and one.command.startswith(command) for one in findings)
 
 
 async def test_a_cluster_that_was_named_and_is_not_there_is_a_finding(tmp_path):

@@ -11,6 +11,7 @@ from tests.project.test_metrics_page import families
 from tgp import __version__
 from tgp.app import settings
 from tgp.core.access.certificate import AUTHORITY, AUTHORITY_CONFIG_MAP, service_names
+from tgp.services.preflight import OPERATOR_ENABLED
 from tgp.services.shipped import budget_policies, operator_rights
 from tools import manifests, toolbox
 from tools.controlplane.fixtures import say_past_capturing
@@ -185,9 +186,11 @@ def test_values_of_other_charts_reach_the_operator(helm):
         "--set=settings.networking.tailscaleUrl=http://tailnet.example",
         f"--set-json=nodeGroups={json.dumps([group])}",
     )
-    written = objects["ConfigMap", "tgp-system", "tgp-operator-settings"]["data"]["settings.yaml"]
+    stored = objects["ConfigMap", "tgp-system", "tgp-operator-settings"]
+    written = stored["data"]["settings.yaml"]
     read = settings.load({}, {}, YAML(typ="safe", pure=True).load(written))
 
+    assert stored["metadata"]["annotations"] == {OPERATOR_ENABLED: "true"}
     assert (read.networking_backend, read.tailscale_url) == ("tailscale", "http://tailnet.example")
     assert [each.name for each in read.node_groups] == ["gpu-worker-1"]
     assert deployment(objects)["spec"]["template"] != deployment(plain)["spec"]["template"]

@@ -25,6 +25,7 @@ from tgp.api.crds import crds
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.resource import (
     CLUSTER_ROLE,
+    CONFIG_MAP,
     CUSTOM_RESOURCE_DEFINITION,
     GPU_NODE_CLASS,
     LEASE,
@@ -72,6 +73,10 @@ OPERATOR_LEASE = "tgp-operator"
 SILENT_AFTER = timedelta(minutes=1)  # a Lease that was not renewed for this long has no leader
 TAILSCALE = "tailscale"
 EXPOSED = "tailscale.com/expose"
+EXPOSE_API = "kubectl annotate service kubernetes -n default tailscale.com/expose=true tailscale.com/hostname=k8s-api"
+TAILSCALE_OPERATOR_KIND = "connectors.tailscale.com"  # it installs it
+CHART_SETTINGS = "tgp-operator-settings"  # the chart's ConfigMap
+OPERATOR_ENABLED = "tgp.io/tailscale-operator"  # on it: the value networking.tailscale.operatorEnabled
 OLDEST_MINOR = 28  # of Kubernetes 1
 
 
@@ -132,11 +137,25 @@ class ClusterPreflight:
             words = f"no class exists, and Secret {self._namespace}/{OPERATOR_SECRET} has no provider's API key"
             apply = "kubectl apply -f deploy/examples/pool.yaml"
             findings.append(ClusterFinding("GPUNodeClass", False, words, apply))
-        if any(backend_of(node_class, "") == TAILSCALE for _, node_class in classes):
-            with suppress(Forbidden):
-                findings += exposed_api(await self._read(SERVICE, "default", "kubernetes") or {})
+        with suppress(Forbidden):
+            findings += await self._tailnet(classes)
         findings.append(await self.device_plugin())
         return Preflight(await self._providers(classes), tuple(findings))
+
+    async def _tailnet(self, classes: tuple[tuple[str, GPUNodeClass], ...]) -> list[ClusterFinding]:
+        """Where the chart was told that the Tailscale operator exposes the API server: whether it does."""
+        settings = await self._read(CONFIG_MAP, self._namespace, CHART_SETTINGS) or {}
+        wanted = (settings.get("metadata", {}).get("annotations") or {}).get(OPERATOR_ENABLED) == "true"
+        if not wanted and all(backend_of(node_class, "") != TAILSCALE for _, node_class in classes):
+            return []
+        found = exposed_api(await self._read(SERVICE, "default", "kubernetes") or {})
+        if not wanted:
+            return found
+        if await self._read(CUSTOM_RESOURCE_DEFINITION, "", TAILSCALE_OPERATOR_KIND) is None:
+            words = "the Tailscale operator is not installed, and networking.tailscale.operatorEnabled is true"
+            return [ClusterFinding("tailnet", False, f"{words}: install it, or set the value to false"), *found]
+        words = "Service default/kubernetes is not exposed in the tailnet: rented machines cannot reach the API server"
+        return found or [ClusterFinding("tailnet", False, words, EXPOSE_API)]
 
     # -- the cluster itself ------------------------------------------------------------------------------------------
 
@@ -282,8 +301,14 @@ def exposed_api(service: Mapping[str, Any]) -> list[ClusterFinding]:
     if service.get("metadata", {}).get("annotations", {}).get(EXPOSED) != "true":
         return []
     ports = [each.get("port") for each in service.get("spec", {}).get("ports", ())]
-    words = f"Service default/kubernetes is exposed in the tailnet on port {', '.join(map(str, ports))}"
-    return [ClusterFinding("tailnet", None, f"{words}: the endpoint in the join Secret needs this port, not 6443")]
+    listened = ", ".join(map(str, ports))
+    words = (
+        f"Service default/kubernetes is exposed in the tailnet on port {listened}: the endpoint in the join Secret "
+        "needs this port, not 6443, and the Service's address in the tailnet, since Talos does not resolve MagicDNS "
+        "names. The API server's certificate must contain that address (cluster.apiServer.certSANs of the control "
+        "planes)"
+    )
+    return [ClusterFinding("tailnet", None, words)]
 
 
 def _moment(text: object) -> datetime | None:
