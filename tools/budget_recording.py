@@ -23,6 +23,7 @@ KUBECONFIG = ".tgp/kubeconfig"
 STARTS_WITHIN_S = 300.0
 PATIENCE_S = 400.0  # a busy machine lets the world run slower
 WIDTH = 118
+LINES_KEPT = 12
 
 
 class Terminal:
@@ -32,6 +33,7 @@ class Terminal:
         self._folder = folder
         self._kubectl = str(toolbox.find(toolbox.KUBECTL))
         self._env = {**quiet_environment(), "KUBECONFIG": KUBECONFIG, "COLUMNS": str(WIDTH), "HOME": str(folder)}
+        self._env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{self._env.get('PATH', '')}"  # next: tgp …
         self.lines = [
             "# `make run` is on in another terminal, and a minute here is an hour there.",
             f"# KUBECONFIG={KUBECONFIG}",
@@ -65,7 +67,7 @@ class Terminal:
             process.wait(10)
             printed.seek(0)
             after, self.lines = self.lines[place:], self.lines[:place]
-            self._keep((*words, "    # until Ctrl-C"), printed.read().splitlines())
+            self._keep((*words, "    # until Ctrl-C"), _shortened(printed.read().splitlines()))
             self.lines += after
 
     def until(self, field: str, wanted: str) -> None:
@@ -87,6 +89,16 @@ class Terminal:
 
     def _keep(self, words: tuple[str, ...], printed: list[str]) -> None:
         self.lines += ["", f"$ {' '.join(words)}", *(line.rstrip() for line in printed)]
+
+
+def _shortened(lines: list[str]) -> list[str]:
+    """Of many lines that are alike the first, the last, and some between them."""
+    if len(lines) <= 3 * LINES_KEPT:
+        return lines
+    between = lines[LINES_KEPT:-LINES_KEPT]
+    every = -(-len(between) // LINES_KEPT)
+    said = f"# … one line in {every} is shown from here …"
+    return [*lines[:LINES_KEPT], said, *between[::every], "# … and every line again …", *lines[-LINES_KEPT:]]
 
 
 @contextmanager

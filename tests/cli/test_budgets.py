@@ -94,6 +94,8 @@ def test_why_names_the_pods_that_run_those_that_are_gone_and_what_happens_next(c
     for words in ("within the quota", "first: 0.2", "short: 0.0", "GPU-hours every hour", "are evicted, in this order"):
         assert words in shown
     assert "did you mean default/team-a" in cluster.said("why", "budget/others/team-a", code=1)
+    world.run(minutes=45)
+    assert "the action Evict has begun" in cluster.said("why", "budget/team-a"), "its pods are gone"
 
 
 def test_simulate_says_now_from_when_or_never(cluster):

@@ -34,7 +34,7 @@ def test_a_budget_that_comes_back_goes_on_from_what_was_used(world):
     a_team_pod(world, "one", run_for="10m")
     world.run(minutes=15)
     delete(world)
-    assert list(archived(world)) == ["default_team-a"]
+    assert list(archived(world)) == ["default_team-a_cpu"]
     world.run(minutes=30)
     a_budget(world)
     world.run(seconds=10)
@@ -153,4 +153,4 @@ def test_an_account_of_a_newer_version_is_kept_as_it_is(world):
     world.api.local_api.merge_patch(GPU_WORKLOAD_BUDGET, "default", "team-a", change, "status")
     world.run(minutes=2)
     delete(world)
-    assert '"2.future"' in archived(world)["default_team-a"]
+    assert '"2.future"' in archived(world)["default_team-a_cpu"]

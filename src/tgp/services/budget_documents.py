@@ -58,6 +58,7 @@ class NextAct:
     at: int
     action: str
     pods: tuple[Pod, ...]  # in the order in which they go
+    begun: bool = False  # it was done at least once since the quota was reached
 
 
 @dataclass(frozen=True, slots=True)

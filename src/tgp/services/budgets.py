@@ -195,11 +195,13 @@ def next_act(line: BudgetLine, running: Mapping[bytes, Pod], now: int) -> NextAc
         return None
     since = line.budget.status.exceeded_at
     begun = (seconds(since) if since is not None else seen.exhausted_at) + rules.grace_period_seconds
-    at = max(begun, now)
+    at, last = max(begun, now), line.budget.status.last_enforcement_at
+    acted = since is not None and last is not None and last >= since
     if rules.action == "AlertOnly":
-        return NextAct(at, rules.action, ())
-    going = victims(running, account, line.limits, at, by=back_by(account.rolls, begun, at))
-    return NextAct(at, rules.action, tuple(pod for victim in going for pod in victim.pods))
+        return NextAct(at, rules.action, (), acted)
+    grace = rules.pod_grace_period_seconds
+    going = victims(running, account, line.limits, at, by=back_by(account.rolls, begun, at), grace=grace)
+    return NextAct(at, rules.action, tuple(pod for victim in going for pod in victim.pods), acted)
 
 
 def _fit(line: BudgetLine, milli: int, lasts: int) -> BudgetFit | None:

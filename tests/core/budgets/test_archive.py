@@ -4,6 +4,7 @@ import pytest
 
 from tgp.core.budgets.account import USED, OpenPod, fresh
 from tgp.core.budgets.archive import (
+    LONGEST_NAME,
     MOST_CHARACTERS,
     KeptAccount,
     crowded_out,
@@ -61,7 +62,8 @@ def test_an_account_of_a_newer_version_is_not_overwritten():
 def test_a_line_is_read_as_it_was_written_and_nonsense_is_no_line():
     assert read_line(line_of(a_kept())) == a_kept()
     assert read_line("{") is read_line(None) is None
-    assert line_name(ObjectKey("ml", "team-a")) == "ml_team-a"
+    assert line_name(ObjectKey("ml", "team-a"), "nvidia.com/gpu") == "ml_team-a_nvidia.com_gpu"
+    assert len(line_name(ObjectKey("n" * 63, "b" * 253), "nvidia.com/gpu")) <= LONGEST_NAME
 
 
 def test_lines_of_the_past_go_and_then_the_oldest_until_the_new_one_fits():

@@ -66,6 +66,19 @@ def test_only_running_pods_are_chosen_and_those_that_leave_already_are_taken_int
     assert names(victims(running, account, Limits(1), NOW, by=BY)) == ["a"]
 
 
+@pytest.mark.parametrize(("ends_in", "grace", "goes"), [(30, None, False), (86_400, None, True), (86_400, 30, True)])
+def test_a_pod_that_was_deleted_with_more_time_than_its_own_does_not_count_as_leaving(ends_in, grace, goes):
+    running, account = a_team(a_pod("a", deletion_requested_at=datetime.fromtimestamp(NOW + ends_in, UTC)))
+    assert names(victims(running, account, Limits(1), NOW, by=BY, grace=grace)) == (["a"] if goes else [])
+
+
+def test_a_pod_with_a_long_grace_of_its_own_has_it_unless_the_budget_says_otherwise():
+    long = a_pod("a", grace_seconds=86_400, deletion_requested_at=datetime.fromtimestamp(NOW + 86_400, UTC))
+    running, account = a_team(long)
+    assert names(victims(running, account, Limits(1), NOW, by=BY)) == []
+    assert names(victims(running, account, Limits(1), NOW, by=BY, grace=30)) == ["a"]
+
+
 def test_one_that_is_held_is_passed_over_and_the_next_goes():
     running, account = a_team(a_pod("a"), a_pod("b"), a_pod("c"))
     limits = Limits(account.used(USED, NOW) + 2 * 3_600_000)

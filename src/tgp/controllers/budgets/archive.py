@@ -27,17 +27,17 @@ class AccountArchive:
     def _read_again(self) -> ConfigTable[KeptAccount]:
         return ConfigTable(self._cluster, self._key, line_of=line_of, read_line=read_line)
 
-    async def find(self, budget: ObjectKey) -> KeptAccount | None:
+    async def find(self, budget: ObjectKey, resource: str) -> KeptAccount | None:
         """None: there is none, or the table may not be read."""
         try:
-            return (await self._table.entries()).get(line_name(budget))
+            return (await self._table.entries()).get(line_name(budget, resource))
         except Forbidden as error:
             self._journal.note(TableFailing(self._key, str(error)))
             return None
 
     async def keep(self, budget: ObjectKey, uid: str, account: KeptAccount, now: datetime) -> None:
         """Where the ConfigMap is full, the newest are kept. A refusal is told: it does not hold the budget for ever."""
-        name, about = line_name(budget), FactSubject(GPU_WORKLOAD_BUDGET, budget, uid)
+        name, about = line_name(budget, account.resource), FactSubject(GPU_WORKLOAD_BUDGET, budget, uid)
         try:
             lines = await self._table.entries()
             past, oldest = crowded_out(lines, name, len(line_of(account)), seconds(now))
@@ -57,6 +57,6 @@ class AccountArchive:
             )
             self._journal.note(BudgetNoted(about, "AccountsDropped", message, warning=True))
 
-    async def drop(self, budget: ObjectKey) -> None:
+    async def drop(self, budget: ObjectKey, resource: str) -> None:
         """Another budget goes on from it."""
-        await self._table.drop(line_name(budget))
+        await self._table.drop(line_name(budget, resource))

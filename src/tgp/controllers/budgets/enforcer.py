@@ -54,7 +54,9 @@ class BudgetEnforcer:
         passed = {uid for uid, again in memory.blocked.items() if again > now}
         passed |= {uid for uid, pod in memory.pods.items() if (memory.evicted.not_before(pod) or now) > now}
         acted = False
-        for victim in victims(memory.pods, memory.account, memory.limits, seen.now, by=by, passed=passed):
+        grace = memory.spec.enforcement.pod_grace_period_seconds
+        chosen = victims(memory.pods, memory.account, memory.limits, seen.now, by=by, passed=passed, grace=grace)
+        for victim in chosen:
             for pod in victim.pods:
                 acted = await self._evict(record, memory, pod, now) or acted
         return acted
@@ -72,6 +74,8 @@ class BudgetEnforcer:
         self, record: KubeObject[GPUWorkloadBudget], memory: BudgetMemory, pod: Pod, now: datetime
     ) -> bool:
         grace = memory.spec.enforcement.pod_grace_period_seconds
+        if grace is None and pod.deleting:  # with more time than its own, which only a stated grace shortens
+            grace = pod.grace_seconds
         try:
             await self._cluster.evict(
                 pod.key, uid=uid_text(pod.uid), grace=None if grace is None else timedelta(seconds=grace)

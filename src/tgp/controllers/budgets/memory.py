@@ -10,7 +10,7 @@ from tgp.core.budgets.archive import KeptAccount
 from tgp.core.budgets.assess import Limits
 from tgp.core.budgets.ended import ended_pod, largest
 from tgp.core.budgets.recreation import OwnerEvictions
-from tgp.core.budgets.spans import Sighting
+from tgp.core.budgets.spans import Sighting, short_uid
 from tgp.core.budgets.status import Told
 from tgp.core.budgets.weights import Weights
 from tgp.core.model.labels import Selector
@@ -38,6 +38,7 @@ class BudgetMemory:
     archived: bool = False  # the budget is being deleted, and its account is kept
     pods: dict[bytes, Pod] = field(default_factory=dict)  # the open ones
     finished: set[bytes] = field(default_factory=set)  # those that count no longer, and are still there
+    waiting: set[bytes] = field(default_factory=set)  # pods without a Node that it selects, or did once
     changed_at: datetime | None = None  # since when spans wait to be written
     # A list did not show them: closed if pods are shown.
     missing: dict[bytes, tuple[Pod, Sighting]] = field(default_factory=dict)
@@ -87,6 +88,11 @@ class BudgetMemory:
 
     def belongs(self, pod: Pod) -> bool:
         return self.covers(pod.key.namespace) and self.selects(pod.labels)
+
+    def note_waiting(self, pod: Pod) -> None:
+        """One that asks for what is counted, before it has a Node: an edit of its labels does not free it."""
+        if not pod.node and self.weights.units(pod.requests) and self.belongs(pod):
+            self.waiting.add(short_uid(pod))
 
     def see(self, pod: Pod, seen: Sighting, now: int, since: int | None = None) -> bool:
         """Whether that opened, cut or closed a span; if it closed one, what the pod used is kept by its name."""

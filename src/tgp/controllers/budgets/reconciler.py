@@ -20,6 +20,7 @@ from tgp.controllers.budgets.pauser import Pauser
 from tgp.controllers.budgets.tracker import BudgetTracker
 from tgp.controllers.status_writer import StatusWriter
 from tgp.core.budgets.account import USED
+from tgp.core.budgets.admission import closed
 from tgp.core.budgets.archive import ACCOUNT_FINALIZER, KeptAccount, kept
 from tgp.core.budgets.assess import Assessment, assess, hours_text
 from tgp.core.budgets.ended import largest
@@ -136,7 +137,7 @@ class BudgetReconciler:
             await self._keep(key, memory)
             await self._leave(record)
             return None
-        restored = bool(memory.written) and record.value.status.account != memory.written
+        restored = bool(memory.written) and _edited(record.value, memory)
         if memory.changed_at is not None and now < memory.changed_at + GATHERED and not restored:
             return memory.changed_at + GATHERED
         memory.limits = limits_of(memory.spec, seconds(now))
@@ -150,7 +151,7 @@ class BudgetReconciler:
         if worth_writing(memory.told, saying, memory.limits, seen, changed=changed, pace=pace):
             await self._write(record, memory, seen, saying)
             if restored:
-                message = "The account in the status was changed or removed by others, and is restored"
+                message = "The account or the verdict in the status was changed or removed by others, and is restored"
                 self._journal.note(BudgetNoted(budget_subject(record), "AccountRestored", message, warning=True))
             if self._enforcer.due(memory, now):
                 return now  # by the next reconcile, which sees this write
@@ -164,7 +165,7 @@ class BudgetReconciler:
     async def _memory_of(self, record: KubeObject[GPUWorkloadBudget], budget: GPUWorkloadBudget) -> BudgetMemory | None:
         """None: pods of the account are not shown, and no list is believed. Raises NewerAccount."""
         new = self._tracker.held(record.key, record.uid_text) is None
-        before = await self._archive.find(record.key) if new else None
+        before = await self._archive.find(record.key, budget.spec.gpu_resource_name) if new else None
         memory = self._tracker.memory_of(record, budget, before, listed_again=False)
         if memory is None or memory.missing:  # what one list does not show may be there: ask for another
             await self._list_pods_and_nodes()
@@ -198,7 +199,7 @@ class BudgetReconciler:
 
     def _reset(self, record: KubeObject[GPUWorkloadBudget], memory: BudgetMemory, now: datetime) -> None:
         """Begin again where a person asked for it, once."""
-        asked = reset_asked(record.annotations, memory.reset_at)
+        asked = reset_asked(record.annotations, memory.reset_at, memory.account.reset_at)
         if asked is None:
             return
         used = hours_text(memory.account.used(USED, seconds(now)))
@@ -288,7 +289,7 @@ class BudgetReconciler:
             message = inherited_text(memory.spec, seen, memory.kept.at)
             self._journal.note(BudgetNoted(budget_subject(record), "Inherited", message))
             memory.kept = None
-            await self._archive.drop(record.key)
+            await self._archive.drop(record.key, memory.spec.gpu_resource_name)
 
     def _ignore(self, record: KubeObject[GPUWorkloadBudget], *, newer: bool) -> None:
         """What others hold in its namespace need not wait for it."""
@@ -334,6 +335,12 @@ class BudgetReconciler:
 
 def _earliest(*moments: datetime | None) -> datetime | None:
     return min((each for each in moments if each is not None), default=None)
+
+
+def _edited(budget: GPUWorkloadBudget, memory: BudgetMemory) -> bool:
+    """Whether others have changed what was counted, or the verdict by which new pods are admitted."""
+    status, told = budget.status, memory.told
+    return status.account != memory.written or closed(budget) != memory.closed or status.exceeded_at != told.exceeded_at
 
 
 def _idle_from(record: KubeObject[GPUWorkloadBudget], now: datetime) -> datetime:

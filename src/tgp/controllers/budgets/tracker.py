@@ -4,7 +4,7 @@ Pods and Nodes are heard of event by event, because the moment at which a change
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -14,7 +14,7 @@ from tgp.api.common import LabelSelector
 from tgp.controllers.budgets.memory import BudgetMemory
 from tgp.controllers.requests.indexes import PODS_BY_NODE
 from tgp.core.budgets.account import UNSURE, USED, BudgetAccount, take_up
-from tgp.core.budgets.archive import KeptAccount, inherited
+from tgp.core.budgets.archive import ACCOUNT_FINALIZER, KeptAccount, inherited
 from tgp.core.budgets.belonging import covers, selector_of
 from tgp.core.budgets.packing import NotAnAccount, unpack
 from tgp.core.budgets.pause import PAUSED_AT
@@ -29,6 +29,7 @@ from tgp.core.budgets.spans import (
     sight_gone,
     sight_in_list,
     silent_since,
+    whole_seconds,
 )
 from tgp.core.budgets.status import DEGRADED, NOTHING_MATCHES, READY, Told
 from tgp.core.budgets.weights import model_of, weights_of
@@ -40,6 +41,7 @@ from tgp.core.model.workload import Job, Namespace
 from tgp.ports.clock import Clock
 
 EVERY = ""
+WRITTEN_WITHIN = timedelta(minutes=5)  # of a new budget: its first account
 EMPTY_BELIEVED_AFTER = 3600.0  # seconds for which no list has shown any pod
 
 
@@ -163,6 +165,8 @@ class BudgetTracker:
             account = unpack(status.account) if status.account else fresh_account(spec.quota, made_at)
         except NotAnAccount:
             account, lost = fresh_account(spec.quota, made_at), True
+        if not status.account:
+            lost = _removed(record, budget, now)
         told = _told(budget, account)
         known_since = account.at if status.account and not lost else 0
         before = inherited(kept, spec.gpu_resource_name, known_since, made_at)
@@ -213,6 +217,8 @@ class BudgetTracker:
         memory.finished = {uid for uid, pod in pods.items() if pod.over}
         memory.unwritten = set(memory.finished) if changed else set()
         memory.claiming = {short_uid(pod) for pod in self._pods.values() if memory.claims(pod)}
+        for pod in self._pods.values():
+            memory.note_waiting(pod)
         memory.changed_at = now if changed or lost or before is not None or not status.account else None
         return memory
 
@@ -242,6 +248,7 @@ class BudgetTracker:
         memory.account = counted_by(memory.account, spec.quota)
         memory.claiming = {short_uid(pod) for pod in self._pods.values() if memory.claims(pod)}
         for pod in self._pods.values():
+            memory.note_waiting(pod)
             if memory.covers(pod.key.namespace) and not pod.finished and counts(pod, memory.weights):
                 self._see(memory, pod, now, since=seconds(now))
         memory.changed_at = memory.changed_at or now
@@ -295,8 +302,10 @@ class BudgetTracker:
     def _note(self, memory: BudgetMemory, old: Pod | None, new: Pod | None, now: datetime) -> bool:
         if new is None:
             assert old is not None, "what is gone was there"
+            memory.waiting.discard(short_uid(old))
             return self._gone(memory, old, now)
         if not counts(new, memory.weights):
+            memory.note_waiting(new)
             return False
         if old is not None and old.over and short_uid(new) not in memory.account.open:
             return False
@@ -312,7 +321,7 @@ class BudgetTracker:
     def _see(self, memory: BudgetMemory, pod: Pod, now: datetime, *, since: int | None = None) -> bool:
         uid, node = short_uid(pod), self._node_of(pod)
         known = uid in memory.account.open
-        if not known and (uid in memory.finished or not memory.belongs(pod)):
+        if not known and (uid in memory.finished or not (uid in memory.waiting or memory.belongs(pod))):
             return False
         if node is None and not known:
             return False  # its Node is gone, or will be shown soon
@@ -322,6 +331,7 @@ class BudgetTracker:
         changed = memory.see(pod, seen, seconds(now), since)
         if since is not None and not known and seen.start is not None:
             memory.account.charge(UNSURE, max(seen.start, since), seen.end or seconds(now), seen.milli)
+        memory.waiting.discard(uid)
         if uid in memory.account.open:
             memory.pods[uid] = pod
         else:
@@ -342,7 +352,7 @@ class BudgetTracker:
             # The removal itself came with a later state. A list without it tells only that it went since the last one.
             unheard = int(min(self._silent_for(), 1e9)) if known is last else None
             sure = seconds(now) - unheard if unheard is not None else None
-            gone = sight_gone(last, memory.weights, seconds(now), self._sure(last, sure))
+            gone = sight_gone(last, memory.weights, whole_seconds(now), self._sure(last, sure))
             if sure is None:
                 memory.see(last, gone, seconds(now))
             else:
@@ -426,6 +436,13 @@ def _claim(memory: BudgetMemory, pod: Pod, *, gone: bool) -> bool:
     else:
         memory.claiming.discard(uid)
     return len(memory.claiming) != before
+
+
+def _removed(record: KubeObject[GPUWorkloadBudget], budget: GPUWorkloadBudget, now: datetime) -> bool:
+    """Whether others removed its account: the first is written right after our finalizer, unless the spec is wrong."""
+    refused = any((each.type, each.status) == (READY, "False") for each in budget.status.conditions)
+    old = record.created_at is not None and now >= record.created_at + WRITTEN_WITHIN
+    return old and not refused and ACCOUNT_FINALIZER in record.finalizers
 
 
 def _told(budget: GPUWorkloadBudget, account: BudgetAccount) -> Told:

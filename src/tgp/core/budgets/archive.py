@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from hashlib import blake2b
 
 import msgspec
 
@@ -11,6 +12,7 @@ from tgp.core.model.object_key import ObjectKey
 
 ARCHIVE = "tgp-budget-accounts"  # the ConfigMap; one line per deleted budget
 ACCOUNT_FINALIZER = "tgp.io/account"  # a budget stays until its account is kept
+LONGEST_NAME, SHORTENED = 253, 230  # characters: of a key in a ConfigMap; before the digest of one that is longer
 MOST_CHARACTERS = 900_000  # of all lines: a ConfigMap holds 1 MiB
 
 
@@ -25,9 +27,12 @@ class KeptAccount(msgspec.Struct, frozen=True, omit_defaults=True):
     alerted: tuple[str, ...] = ()
 
 
-def line_name(key: ObjectKey) -> str:
-    """A namespace has no underscore."""
-    return f"{key.namespace}_{key.name}"
+def line_name(key: ObjectKey, resource: str) -> str:
+    """A line of its own for each resource: a budget of another one leaves it. A namespace has no underscore."""
+    name = f"{key.namespace}_{key.name}_{resource.replace('/', '_')}"
+    if len(name) <= LONGEST_NAME:
+        return name
+    return f"{name[:SHORTENED]}_{blake2b(name.encode(), digest_size=8).hexdigest()}"
 
 
 def line_of(kept: KeptAccount) -> str:

@@ -42,6 +42,11 @@ def seconds(moment: datetime) -> int:
     return int(moment.timestamp())
 
 
+def whole_seconds(moment: datetime) -> int:
+    """Rounded up: an end that was seen in the middle of a second, so that a pod never counts less than it ran."""
+    return -int(-moment.timestamp() // 1)
+
+
 def believed(stamp: datetime, earliest: int, seen: int, otherwise: int) -> int:
     """A kubelet's stamp, if it lies within the bounds of what was seen."""
     return seconds(stamp) if earliest <= seconds(stamp) <= seen else otherwise

@@ -148,7 +148,7 @@ def conditions(
         ends = f"; at this rate the quota is used up at {_time(seen.exhausted_at)}" if seen.exhausted_at else ""
         over = ConditionUpdate(EXCEEDED, False, "WithinBudget", f"{use}{ends}")
     if trouble is None:
-        well = ConditionUpdate(DEGRADED, False, "ReconcileSucceeded", "Nothing stands in the way")
+        well = ConditionUpdate(DEGRADED, False, "ReconcileSucceeded", "No problem was found")
     else:
         well = ConditionUpdate(DEGRADED, True, trouble.reason, trouble.message)
     return [ready, over, well]

@@ -12,6 +12,7 @@ from tgp.core.requests.protection import pod_protection
 
 BACK_WITHIN = 24  # parts of the window: by then use shall be back at the quota
 AT_LEAST = 600  # seconds
+LATE = 60  # seconds by which an end may be later than from an eviction now
 
 
 class Victim(msgspec.Struct, frozen=True):
@@ -42,15 +43,18 @@ def victims(
     by: int,
     passed: Container[bytes] = (),
     stopping: Container[bytes] = (),
+    grace: int | None = None,
 ) -> tuple[Victim, ...]:
     """As few as bring use back to the quota until `by`; all of them if that is not enough.
 
     Those in `passed` cannot go now: the next in order go instead. Those in `stopping` will stop, as if they were being
-    deleted: their Job is suspended, say.
+    deleted: their Job is suspended, say. `grace`: seconds that an evicted pod has to end; None: its own.
     """
     lasts = by - now
     open_ = {uid: account.open[uid] for uid in running if uid in account.open and account.open[uid].start is not None}
-    leaving = [open_[uid] for uid, pod in running.items() if (pod.deleting or uid in stopping) and uid in open_]
+    leaving = [
+        open_[uid] for uid, pod in running.items() if (leaves(pod, now, grace) or uid in stopping) and uid in open_
+    ]
     over = account.used(USED, by) - limits.used - lasts * sum(pod.milli for pod in leaving)
     dear = 0
     if limits.usd is not None:
@@ -59,7 +63,7 @@ def victims(
     able = {
         uid: pod
         for uid, pod in running.items()
-        if uid in open_ and uid not in passed and uid not in stopping and not pod.deleting
+        if uid in open_ and uid not in passed and uid not in stopping and not leaves(pod, now, grace)
     }
     for victim in order(able, open_, now):
         if over <= 0 and dear <= 0:
@@ -68,6 +72,16 @@ def victims(
         over -= lasts * victim.milli
         dear -= lasts * victim.rate
     return tuple(chosen)
+
+
+def leaves(pod: Pod, now: int, grace: int | None = None) -> bool:
+    """Whether it is being deleted, and ends no later than if it was evicted now.
+
+    One that was deleted with a year of grace runs on: without this rule that would protect it from every eviction.
+    """
+    own = pod.grace_seconds if grace is None else grace
+    ends = pod.deletion_requested_at  # the API server writes here when its grace is over
+    return ends is not None and ends.timestamp() <= now + own + LATE
 
 
 def order(running: Mapping[bytes, Pod], open_: Mapping[bytes, OpenPod], now: int) -> list[Victim]:

@@ -248,7 +248,11 @@ def _gpu_words(count: str) -> str:
 
 def _act_words(asked: BudgetEnquiry, act: NextAct) -> Iterator[str]:
     when = _at(act.at, asked.now)
-    if act.action == "AlertOnly":
+    if act.begun and act.action == "AlertOnly":
+        yield "an Event has said that the quota is used up; no pod is stopped"
+    elif act.begun and not act.pods:
+        yield f"the action {act.action} has begun; use falls back to the quota without stopping another pod"
+    elif act.action == "AlertOnly":
         yield f"at {when} an Event says that the quota is used up; no pod is stopped"
     elif not act.pods:
         yield f"at {when} the action {act.action} begins; use is back at the quota without stopping a pod"
