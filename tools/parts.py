@@ -30,6 +30,12 @@ TOOLS = "tools"  # the step that builds them
 # The longest first: what is long and begins last is what all wait for. What shares a control plane is one part,
 # for each process that asks for it starts its own.
 PARTS = (
+    Part(
+        "controlplane/replicas",
+        tuple(f"tests/controlplane/test_{name}.py" for name in ("operator", "lies", "restore")),
+        waits=True,
+        tools=True,
+    ),
     part("controlplane/installed", "controlplane/test_installed.py", waits=True, tools=True),
     part("controlplane/disruption", "controlplane/test_disruption.py", waits=True, tools=True),
     part("controlplane/budgets", "controlplane/test_budgets.py", waits=True, tools=True),
