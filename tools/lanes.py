@@ -23,6 +23,7 @@ PATIENCE_S = 20.0  # after Ctrl-C: a control plane wants to be ended, too
 LANES = "TGP_LANES"
 NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
 GO_COLLECTS = "GOGC"
+MORE_THAT_WAIT = 1  # beside as many as there are cores: each takes a tenth of one
 
 
 @dataclass(slots=True)
@@ -102,10 +103,10 @@ def _may_begin(step: Step, pending: AbstractSet[str], running: Sequence["_Lane"]
 
 
 def _has_room(step: Step, running: Sequence["_Lane"], lanes: int) -> bool:
-    """On one core, one at a time. On more, one that computes for each core, and beside them as many that wait."""
+    """On one core, one at a time. On more, one that computes for each core, and beside them one more that wait."""
     if lanes == 1:
         return not running
-    return sum(lane.run.step.waits == step.waits for lane in running) < lanes
+    return sum(lane.run.step.waits == step.waits for lane in running) < lanes + (MORE_THAT_WAIT if step.waits else 0)
 
 
 def _end(running: Sequence["_Lane"]) -> None:

@@ -30,6 +30,16 @@ TOOLS = "tools"  # the step that builds them
 # The longest first: what is long and begins last is what all wait for. What shares a control plane is one part,
 # for each process that asks for it starts its own.
 PARTS = (
+    Part(
+        "controlplane/replicas",
+        tuple(f"tests/controlplane/test_{name}.py" for name in ("operator", "lies", "restore")),
+        waits=True,
+        tools=True,
+    ),
+    part("controlplane/installed", "controlplane/test_installed.py", waits=True, tools=True),
+    part("controlplane/disruption", "controlplane/test_disruption.py", waits=True, tools=True),
+    part("controlplane/budgets", "controlplane/test_budgets.py", waits=True, tools=True),
+    part("controlplane/uninstall", "controlplane/test_uninstall.py", waits=True, tools=True),
     part("controlplane", waits=True, tools=True),
     part("controlplane/joining", "controlplane/test_joining.py", waits=True, tools=True),
     part("controlplane/lifecycle", "controlplane/test_lifecycle.py", waits=True, tools=True),

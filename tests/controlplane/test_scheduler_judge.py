@@ -46,8 +46,8 @@ from tgp.sim.world import World
 from tools.controlplane.fixtures import a_control_plane
 from tools.controlplane.plane import APISERVER, SCHEDULER, ControlPlane, Wanted
 
-PAIRS = amount(1000, 5000, "TGP_PAIRS")
-CLUSTERS = amount(200, 1000, "TGP_CLUSTERS")
+PAIRS = amount(500, 5000, "TGP_PAIRS")
+CLUSTERS = amount(100, 1000, "TGP_CLUSTERS")
 SEED = "1"
 PAIRS_AT_ONCE, CLUSTERS_AT_ONCE, FEWEST_PODS = 1000, 200, 3
 ROUND = "round"

@@ -15,6 +15,11 @@ from tgp.sim.trace import RunTrace, first_difference
 from tgp.sim.world import World
 
 
+@pytest.fixture(autouse=True)
+def seldom_bookmarks():
+    """As often as in the processes that tests start: their worlds are compared with ours."""
+
+
 def _in_another_process(what, hash_seed):
     env = {**os.environ, "PYTHONHASHSEED": str(hash_seed), "PYTHONPATH": os.pathsep.join(["src", "."])}
     command = [sys.executable, "-m", "tests.sim.scenario", what]

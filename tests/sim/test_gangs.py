@@ -77,7 +77,7 @@ def test_the_rest_of_a_gang_is_terminated_when_a_part_does_not_come():
 
 def test_a_gang_is_bought_again_at_growing_distances_and_three_times_at_most_in_a_day():
     with a_gang("gang-again") as (env, launches):
-        env.world.run(hours=amount(3, 23))  # all three within the first
+        env.world.run(hours=amount(2, 23))  # all three within the first
 
         assert len(launches) <= 9
         rounds = launches[::3]

@@ -73,7 +73,7 @@ def test_a_power_api_that_is_silent_for_hours_takes_no_pod_its_box():
         asks(env, run_for="40h")
         env.until(runs(env), minutes=30)
         env.simulator.faults.chances[CloudFault.ERROR] = 1.0
-        env.world.run(hours=amount(6, 24))
+        env.world.run(hours=amount(3, 24))
 
         assert switched_off(env) == 0
         assert pod_of(env)["status"]["phase"] == "Running"

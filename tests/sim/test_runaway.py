@@ -78,7 +78,7 @@ def test_a_pod_costs_three_machines_in_a_day_and_is_told(machines_are: Any, chan
         assert what in text
         assert "$" in text
         assert "nothing more is bought" in text
-        env.world.run(hours=amount(3, 22))
+        env.world.run(hours=amount(1, 22))
         assert len(env.simulator.fleet.machines) == MOST
         assert env.living() == []
         assert requests(env) == []

@@ -47,10 +47,10 @@ class Wish:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
 class Judge:
-    def __init__(self, version: str, program: Path) -> None:
-        self.version = version  # 1.13.9
-        self._program = program
+    version: str  # 1.13.9
+    program: Path
 
     def __repr__(self) -> str:
         return f"Judge({self.version})"
@@ -81,7 +81,7 @@ class Judge:
 
     def _run(self, arguments: tuple[str, ...], asked: str = "") -> list[dict[str, Any]]:
         done = subprocess.run(
-            [self._program, *arguments],
+            [self.program, *arguments],
             input=asked,
             capture_output=True,
             encoding="utf-8",

@@ -1,14 +1,15 @@
 """docs/talos-judge.md: every config of the tables, and what Talos and tgp say about it, release by release."""
 
-from collections.abc import Iterator
-from dataclasses import fields, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cache
 from pathlib import Path
 
 from tgp.core.joining.talos.check import check
 from tgp.core.joining.talos.document_view import NodeExpectations
-from tgp.core.model.machine_config import Severity
+from tgp.core.model.machine_config import ConfigFinding, Severity
 from tgp.core.model.talos import TalosVersion, read_version
-from tools.judge.bench import Judge, Question
+from tools.judge.bench import Judge, Question, Verdict
 from tools.judge.broken import BROKEN, Broken
 from tools.judge.paper import expected, good, written
 from tools.judge.valid import ADDITIONS
@@ -35,6 +36,18 @@ A row that only names a field means an invalid value in that field.
 """
 
 
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One config of the tables: what tgp found in it, and what Talos said."""
+
+    findings: tuple[ConfigFinding, ...]
+    verdict: Verdict
+
+    @property
+    def errors(self) -> list[ConfigFinding]:
+        return [finding for finding in self.findings if finding.severity is Severity.ERROR]
+
+
 def page(judges: list[Judge]) -> str:
     columns = [_column(judge) for judge in judges]
     releases = [judge.version for judge in judges]
@@ -55,6 +68,12 @@ def sheet(case: Broken, version: TalosVersion) -> tuple[str, NodeExpectations]:
 
 
 def _column(judge: Judge) -> dict[str, str]:
+    return {name: _sign(one.verdict.accepted, bool(one.errors)) for name, one in judged(judge).items()}
+
+
+@cache
+def judged(judge: Judge) -> Mapping[str, Judged]:
+    """Every config of the tables that its release can express, by name; asked once."""
     version = read_version(f"v{judge.version}")
     assert version is not None
     texts: dict[str, tuple[str, NodeExpectations]] = {}
@@ -65,12 +84,8 @@ def _column(judge: Judge) -> dict[str, str]:
         if case.since <= judge.minor <= case.until:
             texts[case.name] = sheet(case, version)
     verdicts = judge.verdicts(Question(name, text, runtime=True) for name, (text, _) in texts.items())
-    signs = {}
-    for verdict in verdicts:
-        text, expects = texts[verdict.name]
-        refused = any(one.severity is Severity.ERROR for one in check(text, version, expects=expects))
-        signs[verdict.name] = _sign(verdict.accepted, refused)
-    return signs
+    found = {name: check(text, version, expects=expects) for name, (text, expects) in texts.items()}
+    return {verdict.name: Judged(found[verdict.name], verdict) for verdict in verdicts}
 
 
 def _sign(accepted: bool, refused: bool) -> str:

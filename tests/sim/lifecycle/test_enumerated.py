@@ -5,9 +5,10 @@ after it, a pause past the Lease, an answer that is lost, an old view. A side ef
 of thing as an earlier one teaches nothing new and is left out.
 
 By default all five acts are tried at the calls of the first workload that move money, two in turn at the writes around
-them, and one in turn at everything else. `TGP_PLANS=each`, as in `make prove`, tries all five at each; `TGP_PLANS=all`
-counts repeats, too, but for the renewals of the Lease after the first few. One plan alone: `TGP_PLANS='pause at
-tgp-0#42'`.
+them, and one in turn at everything else; of the other workloads one in turn at those that move money and the writes
+around them, and at every second of the rest. `TGP_PLANS=each`, as in `make prove`, tries all five at each;
+`TGP_PLANS=all` counts repeats, too, but for the renewals of the Lease after the first few. One plan alone:
+`TGP_PLANS='pause at tgp-0#42'`.
 """
 
 import os
@@ -64,7 +65,10 @@ class Worth:
         if EACH or (self._closely and MONEY in gist):
             return ACTS
         self._turn += 1
-        many = 2 if self._closely and any(word in gist for word in AROUND) else 1
+        matters = any(word in gist for word in (MONEY, *AROUND))
+        if not (self._closely or matters) and self._turn % 2:
+            return ()
+        many = 2 if self._closely and matters else 1
         return tuple(ACTS[(self._turn + 2 * step) % len(ACTS)] for step in range(many))
 
 

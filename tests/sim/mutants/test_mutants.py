@@ -16,6 +16,11 @@ ENOUGH = 20
 SHARE = 12  # of all mutants, one in so many is tried by `make test`; `make prove` tries all
 
 
+@pytest.fixture(autouse=True)
+def seldom_bookmarks():
+    """As often as in the processes that tests start: their worlds are compared with ours."""
+
+
 def tried() -> list[str]:
     """By the promise they break, so that every kind of promise has its share."""
     every = sorted(KILLS, key=lambda name: (KILLS[name].promise, name))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.amounts import FIFTH, QUICK
+from tests.amounts import amount
 from tests.core.pools.planner.properties import BROKEN
 from tests.sim.mutants.mutant import ROOT, apply, command
 
@@ -37,7 +37,7 @@ def test_every_patch_is_tried() -> None:
     assert sorted(path.stem for path in PATCHES.glob("*.patch")) == sorted(KILLS)
 
 
-@pytest.mark.parametrize("name", sorted(KILLS)[:: FIFTH if QUICK else 1])
+@pytest.mark.parametrize("name", sorted(KILLS)[:: len(KILLS) // amount(5, len(KILLS))])
 def test_a_wrong_planner_is_noticed(name: str, tmp_path: Path) -> None:
     apply((PATCHES / f"{name}.patch").read_text(), ROOT / "src", tmp_path, name)
     noticed, said = KILLS[name]

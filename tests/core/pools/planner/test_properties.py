@@ -11,8 +11,8 @@ from tests.core.pools.planner.properties import PROPERTIES, first_broken
 from tests.core.pools.planner.small_worlds import a_small_world, best_possible
 from tgp.core.pools.planner.plan import plan
 
-ODD_WORLDS, SMALL_WORLDS = amount(500, 20_000), amount(100, 4_000)
-RELAXED_WORLDS = amount(40, 4_000)  # each is planned seven times
+ODD_WORLDS, SMALL_WORLDS = amount(250, 20_000), amount(50, 4_000)
+RELAXED_WORLDS = amount(20, 4_000)  # each is planned seven times
 WORLDS = {"rules": ODD_WORLDS, "reasons": ODD_WORLDS, "fewer_constraints": RELAXED_WORLDS}
 PARTS = 5
 SAME_SHARE = 0.95  # of small worlds: the plan costs what the best possible plan costs
