@@ -6,14 +6,14 @@ PY := .venv/bin/python
 # A KUBECONFIG that merely stands in the environment must not turn `make run` loose on a real cluster:
 # only one given on make's own command line counts.
 
-.PHONY: help run test prove test-live check format bench chaos lock manifests docs wheelhouse image release cluster clean ready ready-to-run
+.PHONY: help run test prove test-live check format bench chaos lock manifests build-installer docs wheelhouse image release cluster clean ready ready-to-run
 
 help: ## what can be done here
 	@printf 'tgp: rents GPU machines for a Talos cluster when pods need them, and terminates them when they are idle.\n\n'
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@printf '\n  FOR=30s        with run: end by itself after that much wall time; with chaos: how long\n'
 	@printf '  KUBECONFIG=…   with run: observe a real cluster; nothing is bought, nothing is written\n'
-	@printf '  NAME=cache     with bench: one of accounting, admission, budget, burst, cache, churn, disruption, install, karpenter, market, mesh, planner, safety, simulation, startup (all when absent)\n'
+	@printf '  NAME=cache     with bench: one of access, accounting, admission, budget, burst, cache, churn, disruption, install, karpenter, market, mesh, planner, safety, simulation, startup (all when absent)\n'
 	@printf '  T=tests/core   with test: only these tests, by one pytest\n'
 	@printf '  NAME=faults,plans   with prove: only these steps\n'
 	@printf '  TGP_LANES=1    with test, prove and check: how many at a time (as many as there are cores when absent)\n'
@@ -59,6 +59,9 @@ lock: ## write requirements/*.txt from requirements/*.in
 
 manifests: ready ## write the chart's generated files, deploy/install.yaml and docs/values.md from their sources
 	@$(PY) -m tools.manifests
+
+build-installer: ready ## one file that installs everything, dist/install.yaml (IMG=registry.example/tgp-operator:0.1.0)
+	@$(PY) -m tools.manifests installer $(IMG)
 
 docs: ready ## build the documentation site into build/site
 	@$(PY) -m tools.docs_site

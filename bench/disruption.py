@@ -55,7 +55,7 @@ OWNERS = (
 
 def main(options: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench disruption", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=1, help="worlds that are measured (default: 1)")
+    parser.add_argument("--seeds", type=int, default=5, help="worlds that are measured (default: 5)")
     parser.add_argument("--nodes", type=int, default=NODES)
     asked = parser.parse_args(options)
     print(f"{'seed':<6}{'nodes':>7}{'pods':>7}{'$/h':>9}{'seconds':>9}{'saved':>9}{'bound':>8}{'moves':>7}", end="")
@@ -109,7 +109,9 @@ def a_pool_in_use(seed: int, scale: float = 1.0) -> ExchangeInput:
     luck.shuffle(pods)
     policy = {"consolidationPolicy": "WhenEmptyOrUnderutilized"}
     pool = world.pools[0]
-    spec = {**msgspec.to_builtins(pool.pool.spec), "disruption": policy}
+    either = {"key": "tgp.io/capacity-type", "operator": "In", "values": ["on-demand", "spot"]}  # pods may go to both
+    template = {"spec": {"requirements": [either]}}
+    spec = {**msgspec.to_builtins(pool.pool.spec), "disruption": policy, "template": template}
     read = msgspec.convert({**msgspec.to_builtins(pool.pool), "spec": spec}, GPUNodePool)
     world = replace(world, pools=(replace(pool, pool=read),), pods=())
     offers = [msgspec.structs.replace(offer, left=luck.randint(1, 12)) for offer in world.book.offers]

@@ -19,7 +19,7 @@ from rich.console import Console
 from tgp.adapters.kube.events import CORE_EVENT as EVENT
 from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, NODE, POD
 from tgp.core.model.costs import read_amount
-from tgp.core.model.money import rounded
+from tgp.core.model.money import total
 from tgp.interfaces.terminal.screen import TerminalScreen
 from tgp.interfaces.terminal.snapshot import Snapshot
 from tgp.sim.scaled import FACTOR
@@ -63,8 +63,8 @@ class Look:
             str(len(shown.waiting)),
             str(sum(each.gpus_used for each in shown.machines)),
             str(self.machines),
-            rounded(self.hourly_microusd),
-            rounded(self.alone_microusd),
+            total(self.hourly_microusd),
+            total(self.alone_microusd),
             f"{plan.at:%H:%M} ordered {plan.orders}{gap}" if plan is not None else "",
         )
 
@@ -173,9 +173,9 @@ def recorded(hours: float = HOURS, evening: Evening | None = None) -> list[str]:
         "",
         *_table(rows),
         "",
-        f"Machines of pools cost {rounded(paid)}, starting and empty ones included.",
-        f"One machine for each pod, for as long as it ran and no longer, would have cost {rounded(alone)}.",
-        f"Pool web/what-if, which only observes, would have cost {rounded(observed)} more.",
+        f"Machines of pools cost {total(paid)}, starting and empty ones included.",
+        f"One machine for each pod, for as long as it ran and no longer, would have cost {total(alone)}.",
+        f"Pool web/what-if, which only observes, would have cost {total(observed)} more.",
         *screens,
     ]
 

@@ -1,7 +1,9 @@
 """`make docs`: the documentation as a site in build/site, from the same pages that the repository shows.
 
 Pages of docs/, the README and its sisters, and each provider's own page are copied side by side; links between them
-are rewritten. A link to a source file has no page here and becomes plain text; a link to nothing ends the build.
+are rewritten, and say a page's title where they said its file. A link to a source file has no page here and becomes
+plain text; a link to nothing ends the build. Each provider's page begins with what a user asks first. A browser would
+fetch what draws a Mermaid diagram from another host, so that a chart of states becomes a table.
 """
 
 import re
@@ -11,14 +13,32 @@ import sys
 from pathlib import Path
 from posixpath import normpath, relpath
 
-from tools import commands
+from tools import commands, provider_pages, reasons
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE, SITE = ROOT / "build" / "site-source", ROOT / "build" / "site"
 CONFIG = ROOT / "zensical.toml"
 SHOWN = ("*.md", "decisions/*.md", "media/*")  # of docs/
 TOP = {"README.md": "index.md", "ARCHITECTURE.md": "architecture.md", "DEVELOPMENT.md": "development.md"}
+MADE = {"commands.md": commands.markdown, "reasons.md": reasons.markdown}  # from the code
 PROVIDERS = "src/tgp/adapters/clouds"
+STYLE = "site.css"
+CSS = """.md-grid { max-width: 78rem; }
+.md-typeset table:not([class]) code { word-break: normal; overflow-wrap: anywhere; }
+.md-typeset table:not([class]) th, .md-typeset table:not([class]) td { min-width: 4rem; padding: 0.6em 1em; }
+.md-typeset table:not([class]) td:first-child:has(> code:only-child) { min-width: 11rem; }
+.md-typeset table:not([class]) td:last-child { min-width: 12rem; }
+.md-typeset table:not([class]) thead:not(:has(th:not(:empty))) { display: none; }
+@media (max-width: 480px) {
+  .md-typeset table:not([class]) th, .md-typeset table:not([class]) td { min-width: 0; padding: 0.5em 0.6em; }
+  .md-typeset table:not([class]) td:first-child:has(> code:only-child) { min-width: 5.5rem; }
+  .md-typeset table:not([class]) td:last-child { min-width: 7rem; }
+}
+"""
+_FILE = re.compile(r"`?(?:docs/)?[\w-]+\.md`?")  # words that are a file's name
+_TITLE = re.compile(r"^# (.+)$", re.MULTILINE)
+_STATES = re.compile(r"^```mermaid\nstateDiagram-v2\n(.*?)^```", re.DOTALL | re.MULTILINE)
+_ARROW = re.compile(r"^ +(\S+) --> ([^\s:]+)(?:: (.*))?$", re.MULTILINE)
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 _FENCED = re.compile(r"(^```.*?^```)", re.DOTALL | re.MULTILINE)
 
@@ -57,12 +77,31 @@ def rewritten(text: str, page: str, known: dict[str, str]) -> str:
         there = normpath(f"{Path(page).parent.as_posix()}/{path}")
         if there in known:
             here = Path(known[page]).parent.as_posix()
+            if _FILE.fullmatch(words):
+                words = title(there)
             return f"{mark}[{words}]({relpath(known[there], here)}{'#' + anchor if anchor else ''})"
         if not (ROOT / there).exists():
             raise DeadLink(f"{page}: the link to {target} leads nowhere")
         return words
 
+    text = _STATES.sub(lambda chart: _arrows(chart[1]), text)
     return "".join(part if part.startswith("```") else _LINK.sub(link, part) for part in _FENCED.split(text))
+
+
+def title(page: str) -> str:
+    """Of a page in the repository: its first heading."""
+    found = _TITLE.search((ROOT / page).read_text(encoding="utf-8"))
+    return found[1] if found else Path(page).stem
+
+
+def _arrows(chart: str) -> str:
+    """A chart of states as a table."""
+    rows = [f"| {_state(begin)} | {_state(end)} | {why} |" for begin, end, why in _ARROW.findall(chart)]
+    return "\n".join(("| from | to | when |", "|---|---|---|", *rows))
+
+
+def _state(name: str) -> str:
+    return "" if name == "[*]" else f"`{name}`"
 
 
 def gather() -> None:
@@ -72,10 +111,15 @@ def gather() -> None:
         target = SOURCE / path
         target.parent.mkdir(parents=True, exist_ok=True)
         if page.endswith(".md"):
-            target.write_text(rewritten((ROOT / page).read_text(encoding="utf-8"), page, known), encoding="utf-8")
+            text = rewritten((ROOT / page).read_text(encoding="utf-8"), page, known)
+            if path.startswith("providers/"):
+                text = provider_pages.with_head(text, target.stem)
+            target.write_text(text, encoding="utf-8")
         else:
             shutil.copyfile(ROOT / page, target)
-    (SOURCE / "commands.md").write_text(commands.markdown(), encoding="utf-8")
+    for made, markdown in MADE.items():
+        (SOURCE / made).write_text(markdown(), encoding="utf-8")
+    (SOURCE / STYLE).write_text(CSS, encoding="utf-8")
 
 
 def main() -> int:

@@ -63,6 +63,7 @@ class Image:
     compressed_mb: float
     unpacked_mb: float
     seconds: float  # that building took, when it was built
+    of_tree: bool  # whether tgp's code in it is the tree's own
 
     @property
     def package(self) -> Path:
@@ -83,6 +84,7 @@ def image(say: Say = say_on_stderr, *, any_code: bool = False) -> Image:
     """Built where it is not kept. `any_code`: its tgp may be of another commit, everything else being equal."""
     cache = Cache(cache_home(os.environ), say)
     key, others = _key()
+    own = key
     kept = sorted(cache.place(key).parent.glob(f"{others}-*")) if any_code else ()
     if kept and not cache.place(key).is_dir():
         key = kept[0].name
@@ -90,7 +92,8 @@ def image(say: Say = say_on_stderr, *, any_code: bool = False) -> Image:
         if not cache.place(key).is_dir():
             _build(cache, key, say)
     told = json.loads((cache.place(key) / "image.json").read_text(encoding="utf-8"))
-    return Image(cache.place(key) / "root", tuple(told.pop("entrypoint")), tuple(told.pop("command")), **told)
+    entrypoint, command = tuple(told.pop("entrypoint")), tuple(told.pop("command"))
+    return Image(cache.place(key) / "root", entrypoint, command, **told, of_tree=key == own)
 
 
 def _key() -> tuple[str, str]:

@@ -11,14 +11,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tgp.api.common import ALIASES
 from tgp.api.crds import as_yaml
 from tgp.core.classes.semantic_validation import (
+    CLASS_GPU_RULE,
+    CLASS_HAS_ONLY,
+    CLASS_SPOT_RULE,
+    FREE_MACHINES,
+    FREE_RULE,
     GPU_RULE,
     MESH_RULE,
     MONEY_RULE,
+    NAMESPACE_REFUSED,
     NAMESPACE_RULE,
+    NARROW_RULE,
     NEWEST_TALOS,
+    NO_RESOURCE,
+    NO_SPOT,
     OLDEST_TALOS,
+    SAME_VALUE,
+    UNKNOWN_GPU,
+    UNSUPPORTED_TALOS,
     VARIABLES_RULE,
     VERSION_RULE,
 )
@@ -29,6 +42,7 @@ from tgp.core.model.attempts import FINALIZER
 
 API = "admissionregistration.k8s.io/v1"
 LABELS = "@labels@"  # replaced by the chart's own
+NAMESPACES_REQUIRED = "@namespaces-required@"  # by settings.requireAllowedNamespaces
 OPERATOR = "system:serviceaccount:@namespace@:tgp-operator"
 USE_RULE = "class-use"
 FINALIZER_RULE = "machine-finalizer"
@@ -98,12 +112,13 @@ POOL_GPUS = (
 NO_MONEY = (
     f"!has(object.spec.limits) || !has(object.spec.limits.resources) || !({text(USD)} in object.spec.limits.resources)"
 )
-SUPPORTED = f"Talos v{OLDEST_TALOS[0]}.{OLDEST_TALOS[1]} to v{NEWEST_TALOS[0]}.{NEWEST_TALOS[1]} are supported"
+SUPPORTED = f"Invalid value: this Talos {UNSUPPORTED_TALOS}"
+NEAREST = "tgp check -f FILE names the nearest ones"
 
 
 def unknown_gpu(names: str) -> str:
     listed = f"{names}.filter(g, !({gpu_known('g')}))"
-    return f"'unknown GPU model: ' + {listed}.join(', ') + '; tgp check -f FILE names the nearest ones'"
+    return f"'spec.instanceRequirements.gpuTypes: Invalid value: ' + {listed}.join(', ') + ' {UNKNOWN_GPU}; {NEAREST}'"
 
 
 CLASS = (
@@ -123,30 +138,35 @@ CLASS = (
     Validation(
         GPU_RULE,
         f"variables.gpus.all(g, {gpu_known('g')}) && variables.machines.all(m, m.all(g, {gpu_known('g')}))",
-        f"variables.gpus.all(g, {gpu_known('g')}) ? 'settings.machines: unknown GPU model; tgp check -f FILE names the "
-        f"nearest ones' : {unknown_gpu('variables.gpus')}",
+        f"variables.gpus.all(g, {gpu_known('g')}) ? 'settings.machines: Invalid value: gpuType {UNKNOWN_GPU}; "
+        f"{NEAREST}' : {unknown_gpu('variables.gpus')}",
     ),
     Validation(
-        MONEY_RULE, NO_MONEY, text(f"spec.limits.resources[{USD}]: is no resource: set spec.limits.maxHourlyCost")
+        MONEY_RULE,
+        NO_MONEY,
+        text(f"spec.limits.resources[{USD}]: Forbidden: {NO_RESOURCE}: set spec.limits.maxHourlyCost"),
     ),
 )
 POOL = (
     Validation(
         GPU_RULE,
         f"variables.gpus.all(v, v.all(g, {gpu_known('g')}))",
-        text("spec.template.spec.requirements: unknown GPU model; tgp check -f FILE names the nearest ones"),
+        text(f"spec.template.spec.requirements: Invalid value: a value of tgp.io/gpu-type {UNKNOWN_GPU}; {NEAREST}"),
     ),
     Validation(
         MONEY_RULE,
         NO_MONEY,
-        text(f"spec.limits.resources[{USD}]: is no resource: money is limited by the class, limits.maxHourlyCost"),
+        text(
+            f"spec.limits.resources[{USD}]: Forbidden: {NO_RESOURCE}: money is limited by the class, "
+            "limits.maxHourlyCost"
+        ),
     ),
 )
 REQUEST = (
     Validation(
         GPU_RULE,
         f"!has(object.spec.gpuType) || {gpu_known('object.spec.gpuType')}",
-        "'spec.gpuType: unknown GPU model: ' + object.spec.gpuType + '; tgp check -f FILE names the nearest ones'",
+        f"'spec.gpuType: Invalid value: ' + object.spec.gpuType + ' {UNKNOWN_GPU}; {NEAREST}'",
     ),
     Validation(
         VERSION_RULE,
@@ -186,36 +206,117 @@ def first_said(field: str, default: str) -> str:
     return f"params.spec.providers.exists(p, {said} == variables.said.{field})"
 
 
+ALLOWED = "params.spec.allowedNamespaces"
 NAMESPACES = Validation(
     NAMESPACE_RULE,
-    "!variables.meant || !has(params.spec.allowedNamespaces) || ("
-    + selected("variables.labels", "params.spec.allowedNamespaces")
-    + ")",
-    "'spec.nodeClassRef.name: GPUNodeClass ' + params.metadata.name + ' does not allow namespace ' + "
-    "request.namespace + ' (spec.allowedNamespaces of the class)'",
+    f"!variables.meant || (has({ALLOWED}) ? ({selected('variables.labels', ALLOWED)}) : !{NAMESPACES_REQUIRED})",
+    f"'spec.nodeClassRef.name: Forbidden: GPUNodeClass ' + params.metadata.name + ' {NAMESPACE_REFUSED}'",
 )
 MESH = (
     Validation(
         MESH_RULE,
         "!variables.asks || !has(variables.said.tags) || variables.said.tags.all(tag, variables.configs.exists(c, "
         "has(c.tags) && tag in c.tags))",
-        "'spec.talosConfig.tailscaleConfig.tags: not among the tags of GPUNodeClass ' + params.metadata.name",
+        "'spec.talosConfig.tailscaleConfig.tags: Forbidden: one is not among the class\\'s tags'",
     ),
     Validation(
         MESH_RULE,
         "!variables.asks || !has(variables.said.advertiseRoutes) || variables.said.advertiseRoutes.all(route, "
         "variables.configs.exists(c, has(c.advertiseRoutes) && route in c.advertiseRoutes))",
-        "'spec.talosConfig.tailscaleConfig.advertiseRoutes: not among the routes of GPUNodeClass ' + "
-        "params.metadata.name",
+        "'spec.talosConfig.tailscaleConfig.advertiseRoutes: Forbidden: one is not among the class\\'s routes'",
     ),
     *(
         Validation(
             MESH_RULE,
             f"!variables.asks || !has(variables.said.{field}) || {first_said(field, default)}",
-            f"'spec.talosConfig.tailscaleConfig.{field}: GPUNodeClass ' + params.metadata.name + ' has ' + "
-            f"string(!variables.said.{field}) + ': use the same value, or omit the field'",
+            f"'spec.talosConfig.tailscaleConfig.{field}: Forbidden: the class has ' + "
+            f"string(!variables.said.{field}) + ': {SAME_VALUE}'",
         )
         for field, default in (("ephemeral", "true"), ("acceptRoutes", "false"))
+    ),
+)
+WANTS = "params.spec.instanceRequirements"
+ALLOWED_GPUS = f"(has({WANTS}) && has({WANTS}.gpuTypes) ? {WANTS}.gpuTypes : [])"
+ALLOWED_REGIONS = f"(has({WANTS}) && has({WANTS}.regions) ? {WANTS}.regions : [])"
+SPOT_ALLOWED = f"(has({WANTS}) && has({WANTS}.spotAllowed) && {WANTS}.spotAllowed)"
+ENABLED = "(!has(p.enabled) || p.enabled)"
+MODELS = json.dumps(dict(sorted(gpus.catalogue().models.items())))  # plain name → models: a literal of CEL, too
+PROVIDER_NAMES = json.dumps(ALIASES)
+
+
+def members(names: str) -> str:
+    """As `family_members` of each name: a list of lists."""
+    bare = f"{names}.map(n, n.lowerAscii().findAll({text(LETTERS)}).join(''))"
+    for vendor in ("nvidia", "amd", "geforce"):
+        bare += f".map(n, n.startsWith('{vendor}') ? n.substring({len(vendor)}) : n)"
+    return f"{bare}.map(n, n in variables.models ? variables.models[n] : [n])"
+
+
+BEYOND_CLASS = (
+    Validation(
+        CLASS_SPOT_RULE,
+        f"!variables.meant || !has(object.spec.spot) || !object.spec.spot || {SPOT_ALLOWED}",
+        f"'spec.spot: Forbidden: class ' + params.metadata.name + ' {NO_SPOT}'",
+    ),
+    Validation(
+        CLASS_GPU_RULE,
+        f"!variables.meant || !has(object.spec.gpuType) || {ALLOWED_GPUS}.size() == 0 || "
+        f"{members('[object.spec.gpuType]')}[0].exists(m, variables.allowed.exists(l, m in l))",
+        "'spec.gpuType: Forbidden: class ' + params.metadata.name + ' does not allow ' + object.spec.gpuType",
+    ),
+)
+ROWS = (
+    "has(object.spec.template) && has(object.spec.template.spec) && has(object.spec.template.spec.requirements) ? "
+    "object.spec.template.spec.requirements : []"
+)
+# What a class has of each label; an empty list: anything. As `_outside_class`, but Gt and Lt are the controller's.
+OFFERED = (  # dyn: what stands in one map must be of one type
+    f"{{'tgp.io/provider': dyn(params.spec.providers.filter(p, {ENABLED})"
+    f".map(p, p.name in {PROVIDER_NAMES} ? {PROVIDER_NAMES}[p.name] : p.name)), "
+    f"'tgp.io/region': dyn({ALLOWED_REGIONS}), 'topology.kubernetes.io/region': dyn({ALLOWED_REGIONS}), "
+    f"'tgp.io/capacity-type': dyn({SPOT_ALLOWED} ? ['on-demand', 'spot'] : ['on-demand']), "
+    f"'tgp.io/spot': dyn({SPOT_ALLOWED} ? ['false', 'true'] : ['false'])}}"
+)
+OFFERED_KEYS = (
+    "['tgp.io/provider', 'tgp.io/region', 'topology.kubernetes.io/region', 'tgp.io/capacity-type', 'tgp.io/spot']"
+)
+NOT_OFFERED = (
+    f"{OFFERED_KEYS}.filter(k, variables.rows.exists(r, r.key == k) && variables.offered[k].size() > 0 && "
+    "!variables.offered[k].exists(v, variables.rows.all(r, r.key != k || (r.operator == 'In' ? v in r.values : "
+    "r.operator == 'NotIn' ? !(v in r.values) : r.operator != 'DoesNotExist'))))"
+)
+POOL_VARIABLES = {
+    "rows": ROWS,
+    "offered": OFFERED,
+    "outside": NOT_OFFERED,
+    "models": MODELS,
+    "allowed": members(ALLOWED_GPUS),
+    "gpuRows": "variables.rows.filter(r, r.key == 'tgp.io/gpu-type')",
+    "named": "variables.gpuRows.filter(r, r.operator == 'In').map(r, r.values)",
+    "chosen": members(
+        "(variables.named.size() == 0 ? [] : variables.named[0].filter(n, variables.named.all(l, n in l)))"
+    ),
+}
+NARROW = (
+    Validation(
+        NARROW_RULE,
+        "!variables.meant || variables.outside.size() == 0",
+        f"'spec.template.spec.requirements: Forbidden: ' + variables.outside[0] + ': {CLASS_HAS_ONLY} ' + "
+        "variables.offered[variables.outside[0]].join(', ')",
+    ),
+    Validation(
+        NARROW_RULE,
+        "!variables.meant || variables.gpuRows.size() == 0 || variables.allowed.size() == 0 || "
+        "variables.allowed.exists(l, l.exists(m, (variables.named.size() == 0 || variables.chosen.exists(c, m in c)) "
+        "&& variables.gpuRows.all(r, r.operator != 'NotIn' || !(m in r.values))))",
+        f"'spec.template.spec.requirements: Forbidden: tgp.io/gpu-type: {CLASS_HAS_ONLY} ' + "
+        "variables.allowed.map(l, l.join(', ')).join(', ')",
+    ),
+    Validation(
+        FREE_RULE,
+        "!variables.meant || !has(object.spec.maxHourlyPrice) || double(object.spec.maxHourlyPrice) > 0.0 || "
+        f"params.spec.providers.exists(p, {ENABLED} && p.name == 'webhook')",
+        text(f"spec.maxHourlyPrice: Forbidden: {FREE_MACHINES}"),
     ),
 )
 CLASS_VARIABLES = {
@@ -235,21 +336,36 @@ MESH_VARIABLES = {
 }
 USE = Validation(
     USE_RULE,
-    "!has(object.spec.nodeClassRef) || authorizer.group('tgp.io').resource('gpunodeclasses')"
+    "has(object.spec.nodeClassRef) && authorizer.group('tgp.io').resource('gpunodeclasses')"
     ".name(object.spec.nodeClassRef.name).check('use').allowed()",
-    "request.userInfo.username + ' may not use GPUNodeClass ' + object.spec.nodeClassRef.name + ': it takes the verb "
-    "use on gpunodeclasses of tgp.io, with that name'",
+    # Without the field the operator would choose the default class, or the only one, which no role was asked about.
+    "has(object.spec.nodeClassRef) ? request.userInfo.username + ' may not use GPUNodeClass ' + "
+    "object.spec.nodeClassRef.name + ': it takes the verb use on gpunodeclasses of tgp.io, with that name' : "
+    "'spec.nodeClassRef: Required value: name a GPUNodeClass that ' + request.userInfo.username + ' may use: "
+    "policies.requireUse is set, so the default class is not chosen'",
 )
 
 # -- the finalizer -----------------------------------------------------------------------------------------------------
 
-LIVE = "oldObject.status.attempts.filter(a, has(a.launchedAt) && !has(a.endedAt))"
+# Not ended: it runs, or an order was sent and its outcome is not known yet.
+OPEN = "oldObject.status.attempts.filter(a, !has(a.endedAt))"
+PRICES = (
+    f"{OPEN}.map(a, has(a.hourlyPrice) ? a.hourlyPrice : has(a.offer) && has(a.offer.hourlyPrice) ? "
+    "a.offer.hourlyPrice : '').filter(price, price != '')"
+)
+
+
+def _with_price(words: str) -> str:
+    return f"({PRICES}.size() > 0 ? ' and {words} $' + {PRICES}[0] + ' an hour' : '')"
+
+
 KEPT_FINALIZER = Validation(
     FINALIZER_RULE,
-    f"!has(oldObject.status) || !has(oldObject.status.attempts) || {LIVE}.size() == 0",
-    f"'a machine of this request runs' + ({LIVE}.exists(a, has(a.hourlyPrice)) ? ' and costs $' + "
-    f"{LIVE}.filter(a, has(a.hourlyPrice))[0].hourlyPrice + ' an hour' : '') + '. Without the finalizer {FINALIZER} "
-    "the operator may forget it. Put it back, or terminate the machine: tgp doctor --fix'",
+    f"!has(oldObject.status) || !has(oldObject.status.attempts) || {OPEN}.size() == 0",
+    f"({OPEN}.exists(a, has(a.launchedAt)) ? 'a machine of this request runs' + {_with_price('costs')} : "
+    f"'the outcome of an order of this request is not known yet: a machine may run' + {_with_price('cost')}) + "
+    f"'. Without the finalizer {FINALIZER} the operator may forget it. Put it back, or terminate the machine: "
+    "tgp doctor --fix'",
 )
 
 
@@ -267,8 +383,7 @@ def policy(
     operations: Sequence[str] = ("CREATE", "UPDATE"),
     fails: str = "Fail",
 ) -> dict[str, Any]:
-    changed = {"changed": "request.operation == 'CREATE' || object.spec != oldObject.spec"}
-    wanted = changed if conditions is None else conditions
+    wanted = CHANGED if conditions is None else conditions
     rules = {"apiGroups": ["tgp.io"], "apiVersions": ["v1"], "operations": [*operations], "resources": [*resources]}
     return {
         "apiVersion": API,
@@ -322,13 +437,21 @@ ALWAYS: tuple[dict[str, Any], ...] = (
     binding("tgp-pools"),
     policy("tgp-requests", ["gpurequests"], REQUEST),
     binding("tgp-requests"),
-    policy("tgp-pools-of-class", ["gpunodepools"], [NAMESPACES], variables=CLASS_VARIABLES, of_class=True),
+    policy(
+        "tgp-pools-of-class",
+        ["gpunodepools"],
+        [NAMESPACES, *NARROW],
+        variables={**CLASS_VARIABLES, **POOL_VARIABLES},
+        conditions={**CHANGED, **NOT_THE_OPERATOR},
+        of_class=True,
+    ),
     binding("tgp-pools-of-class", of_class=True),
     policy(
         "tgp-requests-of-class",
         ["gpurequests"],
-        [NAMESPACES, *MESH],
-        variables={**CLASS_VARIABLES, **MESH_VARIABLES},
+        [NAMESPACES, *MESH, *BEYOND_CLASS],
+        variables={**CLASS_VARIABLES, **MESH_VARIABLES, "models": MODELS, "allowed": members(ALLOWED_GPUS)},
+        conditions={**CHANGED, **NOT_THE_OPERATOR},
         of_class=True,
     ),
     binding("tgp-requests-of-class", of_class=True),
@@ -365,11 +488,16 @@ def _in_chart(objects: Sequence[Mapping[str, Any]]) -> str:
     assert "{{" not in made, "Helm would read it"
     labels = '\n    {{- include "tgp-operator.labels" . | nindent 4 }}'
     made = re.sub(r" '?@labels@'?", lambda _: labels, made)
+    made = made.replace(NAMESPACES_REQUIRED, "{{ .Values.settings.requireAllowedNamespaces | default false }}")
     return made.replace("@namespace@", "{{ .Release.Namespace }}")
 
 
-def plain(objects: Sequence[Mapping[str, Any]], namespace: str) -> list[dict[str, Any]]:
+def plain(
+    objects: Sequence[Mapping[str, Any]], namespace: str, *, namespaces_required: bool = False
+) -> list[dict[str, Any]]:
     """As a cluster has them, for tests."""
     text_ = json.dumps([{**each, "metadata": {"name": each["metadata"]["name"]}} for each in objects])
-    found: list[dict[str, Any]] = json.loads(text_.replace("@namespace@", namespace))
+    found: list[dict[str, Any]] = json.loads(
+        text_.replace("@namespace@", namespace).replace(NAMESPACES_REQUIRED, str(namespaces_required).lower())
+    )
     return found

@@ -11,7 +11,7 @@ import re
 import sys
 import tempfile
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -33,6 +33,7 @@ ROOT = Path(__file__).parents[1]
 CHART = ROOT / "deploy" / "charts" / "tgp-operator"
 KINDS_CHART = ROOT / "deploy" / "charts" / "tgp-crds"
 INSTALL = ROOT / "deploy" / "install.yaml"
+DIST = ROOT / "dist"
 RIGHTS = ROOT / "deploy" / "rights.yaml"
 POLICIES = ROOT / "deploy" / "policies.yaml"
 CARRIED = ROOT / "src" / "tgp" / "services"  # by the wheel, for the operator itself and the embedded world
@@ -47,7 +48,7 @@ MADE = "Made by `make manifests`; do not edit."
 ELSEWHERE = {"networking.backend"}  # values of their own, named as in other charts
 NOT_IN_A_POD = {"kubeconfig", "context", "namespace", "leaderElect"}
 
-HEAD = """# {what}: kubectl apply {how}-f deploy/{name}
+HEAD = """# {what}: kubectl apply {how}-f {name}
 # Made by `make manifests` from deploy/charts/tgp-operator; do not edit.
 """
 OUR_NAMESPACE = """apiVersion: v1
@@ -72,19 +73,26 @@ class Value:
 
 NAMES = {"items": {"type": "string"}}
 OBJECTS = {"items": {"type": "object"}}
+STRINGS = {"additionalProperties": {"type": "string"}}  # a label that is a number is refused by the API server
+URL = {"type": "string", "pattern": "^https?://."}
 GROUPS = {
     "items": {
         "type": "object",
         "additionalProperties": False,
         "required": sorted(GROUP_PARTS.values()),
         "properties": {
-            part: {"type": ["integer", "string"] if part == "gpuCount" else "string"} for part in GROUP_PARTS.values()
+            "name": {"type": "string", "minLength": 1},
+            "gpuCount": {"type": ["integer", "string"], "minimum": 1, "pattern": "^[1-9][0-9]*$"},
+            "scaleUpEndpoint": URL,
+            "scaleDownEndpoint": URL,
         },
     }
 }
 VALUES = (
     Value("replicas", 2, "Pods: one acts, the others take over when it is gone.", {"minimum": 1}),
-    Value("image.repository", "tgp-operator", "Where you pushed the image that the Dockerfile builds."),
+    Value(
+        "image.repository", "tgp-operator", "Where you pushed the image that the Dockerfile builds.", {"minLength": 1}
+    ),
     Value("image.tag", "", "Empty: the version of the chart."),
     Value("image.digest", "", "sha256:…; given, the tag is not used."),
     Value(
@@ -124,13 +132,22 @@ VALUES = (
         "Of each pod. It takes 55 MB when idle, 67 MB with a price list (`make bench NAME=startup`), and 119 MB while "
         "200 machines are ordered at once (`make bench NAME=burst`).",
     ),
-    Value("nodeSelector", {}, "Labels of the nodes it may run on; it never runs on a machine that it rented."),
+    Value("nodeSelector", {}, "Labels of the nodes it may run on; it never runs on a machine that it rented.", STRINGS),
+    Value(
+        "affinity",
+        {},
+        "Node and pod affinity of its pods. To each term for nodes the chart adds that it is not a machine that the "
+        "operator rented.",
+    ),
     Value(
         "tolerations",
         [{"key": "node-role.kubernetes.io/control-plane", "operator": "Exists", "effect": "NoSchedule"}],
         "Where all workers are rented, only the control plane is left to run on.",
         OBJECTS,
     ),
+    Value("commonLabels", {}, "Labels of every object, the pods' too.", STRINGS),
+    Value("podLabels", {}, "Labels of its pods.", STRINGS),
+    Value("podAnnotations", {}, "Annotations of its pods.", STRINGS),
     Value(
         "policies.enabled",
         True,
@@ -144,10 +161,10 @@ VALUES = (
         "policies.requireUse",
         False,
         "With the policies: pools and requests may be written only by users with the verb use on the GPUNodeClass that "
-        "they name.",
+        "they name, and a request has to name one.",
     ),
     Value("serviceMonitor.enabled", True, "A ServiceMonitor where the cluster knows that kind."),
-    Value("serviceMonitor.labels", {}, "Labels by which your Prometheus selects it."),
+    Value("serviceMonitor.labels", {}, "Labels by which your Prometheus selects it.", STRINGS),
     Value("serviceMonitor.interval", "30s", "How often metrics are scraped."),
     Value(
         "serviceMonitor.tokenSecret",
@@ -161,9 +178,9 @@ VALUES = (
         "How Prometheus verifies the certificate; empty: by ConfigMap tgp-operator-ca, for the name of the Service.",
     ),
     Value("prometheusRule.enabled", True, "Alerts as a PrometheusRule where the cluster knows that kind."),
-    Value("prometheusRule.labels", {}, "Labels by which your Prometheus selects it."),
+    Value("prometheusRule.labels", {}, "Labels by which your Prometheus selects it.", STRINGS),
     Value("dashboards.enabled", False, "A Grafana dashboard in a ConfigMap, for a sidecar that looks for such."),
-    Value("dashboards.labels", {"grafana_dashboard": "1"}, "Labels by which the sidecar finds it."),
+    Value("dashboards.labels", {"grafana_dashboard": "1"}, "Labels by which the sidecar finds it.", STRINGS),
     Value("networkPolicy.enabled", False, "A NetworkPolicy that allows only what follows."),
     Value(
         "networkPolicy.ports",
@@ -200,10 +217,16 @@ VALUES = (
 )
 
 
-def main() -> int:
-    _write(generated())  # first: the chart is rendered with them
+def main(arguments: Sequence[str] = ()) -> int:
+    """`installer [IMAGE]`: dist/install.yaml alone; else everything that is checked in."""
     with tempfile.TemporaryDirectory() as home:
-        _write(rendered(Helm(toolbox.find(toolbox.HELM_CLIENT), Path(home))))
+        helm = Helm(toolbox.find(toolbox.HELM_CLIENT), Path(home))
+        if arguments:
+            _, *image = arguments
+            _write({DIST / INSTALL.name: installer(helm, "".join(image), DIST.name)})
+            return 0
+        _write(generated())  # first: the chart is rendered with them
+        _write(rendered(helm))
     _write(carried())
     return 0
 
@@ -231,16 +254,25 @@ def generated() -> dict[Path, str]:
 
 def rendered(helm: Helm) -> dict[Path, str]:
     """What is applied without Helm: the chart with its default values, all of it or a part."""
-    whole = HEAD.format(what="The operator, its kinds and its rights", how="--server-side ", name=INSTALL.name)
     rights = HEAD.format(
-        what="Namespace, account and rights of the operator, roles for users", how="", name=RIGHTS.name
+        what="Namespace, account and rights of the operator, roles for users", how="", name="deploy/rights.yaml"
     )
-    policies = HEAD.format(what="Admission policies, from Kubernetes 1.30 on", how="", name=POLICIES.name)
+    policies = HEAD.format(what="Admission policies, from Kubernetes 1.30 on", how="", name="deploy/policies.yaml")
     return {
-        INSTALL: whole + OUR_NAMESPACE + RESTRICTED + _rendered(helm, OLDEST, "--include-crds", "--no-hooks"),
+        INSTALL: installer(helm),
         RIGHTS: rights + OUR_NAMESPACE + _rendered(helm, OLDEST, "--show-only=templates/rbac/*.yaml"),
         POLICIES: policies + _rendered(helm, NEWEST, "--show-only=templates/policy/*.yaml"),
     }
+
+
+def installer(helm: Helm, image: str = "", folder: str = "deploy") -> str:
+    """One file that installs everything. `image`: where it was pushed, with its tag; empty: the chart's own name."""
+    whole = HEAD.format(
+        what="The operator, its kinds and its rights", how="--server-side ", name=f"{folder}/{INSTALL.name}"
+    )
+    repository, _, tag = image.rpartition(":") if ":" in image.rpartition("/")[2] else (image, "", "")
+    chosen = (f"--set-string=image.repository={repository},image.tag={tag}",) if image else ()
+    return whole + OUR_NAMESPACE + RESTRICTED + _rendered(helm, OLDEST, "--include-crds", "--no-hooks", *chosen)
 
 
 def _rendered(helm: Helm, kubernetes: str, *options: str) -> str:
@@ -291,7 +323,8 @@ def schema() -> dict[str, Any]:
         _place(root, value.key, {**_of_default(value.default), **value.schema, "description": value.doc})
     for setting in settings():
         _place(root, f"settings.{setting.key}", _of_setting(setting))
-    root["properties"]["settings"]["required"] = ["listen"]  # probes ask there
+    _require_sections(root)
+    root["properties"]["settings"]["required"] += ["listen"]  # probes ask there
     root["properties"]["settings"]["properties"]["https"]["required"] = ["listen"]
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
@@ -299,6 +332,17 @@ def schema() -> dict[str, Any]:
         **root,
         "properties": {**root["properties"], "global": {"type": "object"}},
     }
+
+
+def _require_sections(root: dict[str, Any]) -> None:
+    """Those of values.yaml: `settings:` without a line below it is null, which for Helm means to remove the section."""
+    for value in VALUES:
+        at = root
+        for section in value.key.split(".")[:-1]:
+            required = at.setdefault("required", [])
+            if section not in required:
+                required.append(section)
+            at = at["properties"][section]
 
 
 def _closed() -> dict[str, Any]:
@@ -399,4 +443,4 @@ def _cell(doc: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

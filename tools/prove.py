@@ -34,7 +34,7 @@ HOSTILE = (
     "tests/core/apiserver/test_garbage.py",
 )
 # The longest first.
-PROOFS = (
+OF_THE_SIMULATION = (
     Proof("faults", "5000 hours of random faults lose no money and notice 14 mutants", ("tests/sim/test_safety.py",)),
     Proof(
         "plans",
@@ -72,6 +72,14 @@ PROOFS = (
             "tests/sim/test_canaries.py",
         ),
     ),
+)
+PROOFS = (
+    *OF_THE_SIMULATION,
+    Proof(
+        "simulation",
+        "everything else in virtual time, with the shipped Lease, watches and pauses",
+        ("tests/sim", *(f"--ignore={word}" for proof in OF_THE_SIMULATION for word in proof.words if word[0] != "-")),
+    ),
     Proof("day", "a day of the embedded world", ("tests/cli/test_embedded_world.py",)),
     Proof(
         "forgeries",
@@ -82,7 +90,11 @@ PROOFS = (
     Proof(
         "uninstall",
         "the life of an installation by both Helms; an uninstallation that would strand machines is refused",
-        ("tests/controlplane/test_uninstall.py", "tests/controlplane/test_installed.py"),
+        (
+            "tests/controlplane/test_install.py",
+            "tests/controlplane/test_uninstall.py",
+            "tests/controlplane/test_installed.py",
+        ),
         waits=True,
     ),
     Proof(
@@ -100,6 +112,7 @@ PROOFS = (
         ("TGP_TALOS=all",),
     ),
     Proof("planner", "20,000 odd worlds, and 4000 small ones solved whole beside it", ("tests/core/pools/planner",)),
+    Proof("nominations", "20 machines run the pods they were bought for", ("tests/controlplane/test_pools.py",)),
     Proof("kubectl", "every script of kubectl's is answered as by the real API server", ("tests/contracts/kubectl",)),
     Proof(
         "properties",

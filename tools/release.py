@@ -88,15 +88,18 @@ def _git(*arguments: str) -> str:
 def former_code(into: Path) -> tuple[Path, dict[str, Path]]:
     """The newest chart of an earlier release, and its code, unpacked, by the tag of its image.
 
-    No code: the history does not go back so far, and the tree's has to do. Not earlier is what `make release` has
-    written for the tree's own version.
+    Not earlier is what `make release` has written for the tree's own version. Raises ReleaseFailed where the history
+    does not go back so far: another release's code in its place would prove nothing.
     """
     released = (line.split() for line in COMMITS.read_text("utf-8").splitlines())
     *_, (version, commit) = (each for each in released if each[0] != __version__)
     chart = PREVIOUS / f"tgp-operator-{version}.tgz"
     packed = subprocess.run(("git", "archive", commit, *IN_THE_WHEEL), cwd=ROOT, capture_output=True, check=False)
     if packed.returncode != 0:
-        return chart, {}
+        raise ReleaseFailed(
+            f"commit {commit} of release {version} is not in this clone's history, so its code cannot be run: "
+            "git fetch --unshallow"
+        )
     with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as archive:
         archive.extractall(into, filter="data")
     project = tomllib.loads((into / "pyproject.toml").read_text(encoding="utf-8"))

@@ -56,7 +56,7 @@ class Reader:
             yield _DECODER.decode(line)
 
 
-class Teller:
+class Reporter:
     """Each line is written at once: a test may fork, and no copy may hold an unwritten half of one."""
 
     def __init__(self, file: BinaryIO) -> None:
@@ -96,4 +96,4 @@ def pytest_configure(config: pytest.Config) -> None:
     if path := os.environ.pop(VARIABLE, ""):  # taken away: a pytest that a test starts reports by itself
         file = Path(path).open("ab", buffering=0)  # noqa: SIM115 - closed by the cleanup below
         config.add_cleanup(file.close)
-        config.pluginmanager.register(Teller(file), "tgp-teller")
+        config.pluginmanager.register(Reporter(file), "tgp-teller")

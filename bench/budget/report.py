@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.budget.stage import Snapshot, share
+from tgp.adapters.telemetry.budgets import ACCURACY
 
 WANTED_ERROR, WANTED_STALE_S = 0.005, 7.0
 
@@ -32,6 +33,13 @@ def last_line(
     return line, good and tracked == count
 
 
+def accuracy(snapshots: list[Snapshot]) -> str:
+    """The last of each run, as a page of metrics: GPU-hours reported, divided by the truth."""
+    last = {each.run.partition(",")[0]: share(each.status, each.truth_then) for each in snapshots if each.truth_then}
+    lines = [f'{ACCURACY}{{name="{run}",namespace="default"}} {ratio:.6f}' for run, ratio in last.items()]
+    return "\n".join([f"# TYPE {ACCURACY} gauge", *lines, ""])
+
+
 def write(folder: Path, title: str, knobs: dict[str, Any], snapshots: list[Snapshot], line: str) -> None:
     """SUMMARY.md and results.json, in a folder of today."""
     where = folder / f"{datetime.now(UTC):%Y-%m-%d}"
@@ -48,4 +56,5 @@ def write(folder: Path, title: str, knobs: dict[str, Any], snapshots: list[Snaps
         for each in snapshots
     ]
     (where / "SUMMARY.md").write_text("\n".join(lines) + "\n")
+    (where / "metrics.prom").write_text(accuracy(snapshots))
     print(f"written: {where / 'SUMMARY.md'}, {where / 'results.json'}")

@@ -30,7 +30,7 @@ def same_as_full(worlds: int) -> Compared:
         luck = np.random.default_rng([77, seed])
         pods = int(luck.integers(1, 61))
         classes = max(1, int(pods * luck.uniform(0.1, 0.5)))
-        problem = a_market(Size(pods, OFFERS, classes, tight=bool(luck.integers(2))), seed)
+        problem = a_market(Size(pods, OFFERS, classes, tight=bool(luck.integers(2))), seed).problem
         least = full_search(problem)
         if least is not None:
             excess.append(solve(problem).packing.charged / least - 1.0)

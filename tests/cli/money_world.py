@@ -26,6 +26,7 @@ from tgp.core.model.pod import COUNTED
 from tgp.core.model.token import plain_uid, token_for
 from tgp.services.cluster import ClusterService
 from tgp.services.requests import RequestService
+from tgp.sim.apiserver import ApiServer
 from tgp.sim.clouds.fleet import WantedMachine
 from tgp.sim.clouds.http_factory import Dialler
 from tgp.sim.clouds.machine import SimulatedMachine
@@ -45,14 +46,16 @@ def no_market(_providers: tuple[str, ...]) -> Any:
 class WorldServices:
     """The services of the command line, on the simulated network."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, server: ApiServer | None = None, place: str = KUBERNETES) -> None:
+        """`server`: another than the world's own, mounted at that place."""
         self.world = world
-        kube_system = world.api.local_api.get(NAMESPACE, "", "kube-system")
+        self._place = place
+        kube_system = (server or world.api).local_api.get(NAMESPACE, "", "kube-system")
         self.identity = cluster_id(kube_system["metadata"]["uid"])
 
     @asynccontextmanager
     async def cluster(self, _kubeconfig: str, _context: str, namespace: str) -> AsyncIterator[ClusterService]:
-        http = self.world.visitor(KUBERNETES)
+        http = self.world.visitor(self._place)
         entropy = SeededEntropy(self.world.seed, "person")
         clock = self.world.clock
         clouds = AllClouds(Dialler(self.world.network, clock), clock, entropy, self.world.resolver)
@@ -69,7 +72,7 @@ class WorldServices:
     @asynccontextmanager
     async def requests(self, _kubeconfig: str, _context: str) -> AsyncIterator[RequestService]:
         """The market of the terminal is closed: it has no API keys."""
-        http, entropy = self.world.visitor(KUBERNETES), SeededEntropy(self.world.seed, "person")
+        http, entropy = self.world.visitor(self._place), SeededEntropy(self.world.seed, "person")
         connection = Connection(http, self.world.clock, entropy, "https://cellar", CONTEXT, NAMESPACE_NAME)
         yield RequestService(connection, no_market)
 

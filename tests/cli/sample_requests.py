@@ -17,6 +17,7 @@ from tgp.api.request import GPURequest
 from tgp.api.values import rfc3339
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.token import plain_uid
+from tgp.core.requests.node_names import node_name_for
 from tgp.ports.cluster import NotFound
 from tgp.services.request_documents import Look
 
@@ -194,3 +195,17 @@ def become(address: str, status: str) -> None:
         uid = plain_uid(json.load(answer)["metadata"]["uid"])
     status = status.replace("a" * 32, uid)
     send(f"{address}/status", "PATCH", {"status": json.loads(status)}, "application/merge-patch+json")
+
+
+def reserved_name(request: Mapping[str, Any]) -> str:
+    """Of the Node of a request's newest attempt."""
+    meta = request["metadata"]
+    return node_name_for(ObjectKey(meta["namespace"], meta["name"]), request["status"]["attempts"][-1]["token"])
+
+
+def own_node(request: Mapping[str, Any]) -> dict[str, Any]:
+    """As the operator marks it."""
+    newest = request["status"]["attempts"][-1]
+    labels = {"tgp.io/request": request["metadata"]["name"], "tgp.io/request-uid": request["metadata"]["uid"]}
+    provider_id = f"tgp://{newest['offer']['provider']}/{newest['token']}"
+    return {"metadata": {"name": reserved_name(request), "labels": labels}, "spec": {"providerID": provider_id}}

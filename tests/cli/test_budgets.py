@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -15,9 +16,9 @@ import pytest
 
 from tests.cli.money_world import WorldServices
 from tests.sim.an_operator import NAMESPACE_NAME
-from tests.sim.test_budgets import a_budget, a_team_pod, begin, condition, reasons
+from tests.sim.test_budgets import a_budget, a_team_pod, begin, condition, reasons, status
 from tgp.adapters.kube.connect import Connection
-from tgp.api.resource import CONFIG_MAP, GPU_WORKLOAD_BUDGET, POD
+from tgp.api.resource import CONFIG_MAP, GPU_WORKLOAD_BUDGET, NODE, POD
 from tgp.interfaces.cli.budgets import until
 from tgp.services.budgets import BudgetService
 from tgp.services.cluster_reads import ClusterReads
@@ -98,6 +99,29 @@ def test_why_names_the_pods_that_run_those_that_are_gone_and_what_happens_next(c
     assert "the action Evict has begun" in cluster.said("why", "budget/team-a"), "its pods are gone"
 
 
+def test_small_amounts_are_shown_with_two_digits_and_the_time_of_the_end_of_hours_stays(cluster):
+    world = cluster.world
+    a_budget(world, hours="0.002", window=1)
+    a_team_pod(world, "one", run_for="14s")
+    world.run(minutes=10)
+    assert "0.0038 of 0.002 GPU-hours in the last 1h" in cluster.said("why", "budget/team-a")
+    assert "one: 0.0038 GPU-hours" in cluster.said("why", "budget/team-a")
+    assert re.search(r"194 % +0\.0038 +0 ", cluster.said("budgets"))
+    told = status(world)
+    assert told["exhaustedAt"] == told["exceededAt"]
+    assert told["asOf"] > told["exceededAt"]
+
+
+def test_why_counts_pods_of_the_account_that_are_not_shown(cluster):
+    world = cluster.world
+    a_budget(world)
+    a_team_pod(world, "one")
+    world.run(minutes=2)
+    world.processes["operator-0"].crash(restart_after=600)
+    world.api.local_api.delete(POD, "default", "one", grace_seconds=0)
+    assert re.search(r"\nrunning +1 pod not shown", cluster.said("why", "budget/team-a"))
+
+
 def test_simulate_says_now_from_when_or_never(cluster):
     world = cluster.world
     a_budget(world, hours=2)
@@ -141,8 +165,20 @@ def test_hours_on_top_are_granted_with_their_reason(cluster):
     cluster.said("budgets", "top-up", "default/team-a", "--gpu-hours", "5", "--until", "friday")
     found = world.api.local_api.get(GPU_WORKLOAD_BUDGET, "default", "team-a")
     assert [row["gpuHours"] for row in found["spec"]["quota"]["extra"]] == ["20", "5"]
-    assert "is over" in cluster.said("budgets", "top-up", "team-a", "--gpu-hours", "5", "--until", "2001-01-01", code=2)
+    past = cluster.said("budgets", "top-up", "team-a", "--gpu-hours", "5", "--until", "2001-01-01", code=2)
+    assert "is in the past" in past
     cluster.said("budgets", "top-up", "team-a", "--gpu-hours", "none", "--until", "friday", code=2)
+
+
+def test_simulate_says_never_only_of_what_is_larger_than_the_quota(cluster):
+    a_budget(cluster.world, hours="0.5", window=1)
+    a_team_pod(cluster.world, "one")
+    cluster.world.run(minutes=40)
+    asked = ("budgets", "simulate", "--gpus", "0.1", "--hours", "0.1")
+    assert "does not fit while everything that runs now keeps running." in cluster.said(*asked, code=1)
+    (item,) = cluster.told(*asked, code=1)["items"]
+    assert (item["from"], item["never"]) == (None, False)
+    assert "never fits" in cluster.said("budgets", "simulate", "--gpus", "4", code=1)
 
 
 def test_reset_asks_first_and_names_who_did_it(cluster):
@@ -152,13 +188,55 @@ def test_reset_asks_first_and_names_who_did_it(cluster):
     world.run(minutes=12)
     assert "Nothing was reset" in cluster.said("budgets", "reset", "team-a", code=2)
     assert condition(world, "QuotaExceeded") == ("True", "QuotaReached")
-    assert "0.15 GPU-hours count no longer" in cluster.said("budgets", "reset", "team-a", "--yes")
+    assert "0.15 GPU-hours no longer count" in cluster.said("budgets", "reset", "team-a", "--yes")
     world.run(seconds=5)
     assert condition(world, "QuotaExceeded") == ("False", "WithinBudget")
     assert "AccountReset" in reasons(world)
     world.run(seconds=5)
     told = cluster.told("budgets", "reset", "team-a", "--yes")
     assert (told["kind"], told["name"], bool(told["by"])) == ("BudgetReset", "team-a", True)
+    assert status(world)["resetAt"] == told["resetAt"], "it is done once that is said"
+    world.processes["operator-0"].crash(restart_after=600)
+    world.run(seconds=5)
+    assert "is not reset yet" in cluster.said("budgets", "reset", "team-a", "--yes", code=1)
+
+
+def test_a_reset_of_the_future_is_not_done_and_blocks_none(cluster):
+    world = cluster.world
+    a_budget(world)
+    a_team_pod(world, "one", run_for="9m")
+    world.run(minutes=12)
+    change = {"metadata": {"annotations": {"tgp.io/reset": "2099-01-01T00:00:00Z mallory"}}}
+    world.api.local_api.merge_patch(GPU_WORKLOAD_BUDGET, "default", "team-a", change)
+    world.run(minutes=6)
+    assert "AccountReset" not in reasons(world)
+    cluster.said("budgets", "reset", "team-a", "--yes")
+    assert status(world)["consumedGpuHours"] == "0"
+
+
+def test_the_bar_is_of_the_nearer_limit(cluster):
+    """A pod with one of 64 CPUs of a Node that costs $64 an hour."""
+    world = cluster.world
+    price = {"metadata": {"annotations": {"tgp.io/hourly-price": "64"}}}
+    world.api.local_api.merge_patch(NODE, "", "node-0", price)
+    a_budget(world, hours=1000)
+    world.api.local_api.merge_patch(GPU_WORKLOAD_BUDGET, "default", "team-a", {"spec": {"quota": {"usd": "1"}}})
+    a_team_pod(world, "one")
+    world.run(minutes=31)
+    shown = cluster.said("budgets")
+    assert "■■■■■■□□□□□□ 51 %" in shown, shown
+    assert re.search(r"used +■■■■■■□□□□□□ 51 % of \$1: 0\.5.* of 1000 GPU-hours", cluster.said("why", "budget/team-a"))
+
+
+def test_hours_on_top_may_be_any_quantity(cluster):
+    a_budget(cluster.world)
+    extra = [{"gpuHours": "500m", "until": "2099-01-01T00:00:00Z"}]
+    change = {"spec": {"quota": {"extra": extra}}}
+    cluster.world.api.local_api.merge_patch(GPU_WORKLOAD_BUDGET, "default", "team-a", change)
+    cluster.world.run(seconds=5)
+    (item,) = cluster.told("budgets")["items"]
+    assert (item["quotaGpuHours"], item["extra"][0]["gpuHours"]) == (100.5, 0.5)
+    assert "0.5 GPU-hours until" in cluster.said("why", "budget/team-a")
 
 
 @pytest.fixture

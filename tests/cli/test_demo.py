@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import signal
 import socket
 from contextlib import closing
 from http.client import HTTPConnection
@@ -18,8 +19,8 @@ LOOK = "From another terminal: "
 def test_without_a_terminal_it_tells_lines_and_an_ordinary_kubectl_reads_its_world(
     tmp_path: Path, kubectl_program: Path
 ):
-    """Ends by itself with 0; while it runs, its objects have conditions, and afterwards nothing of it is left."""
-    with started(tmp_path, *tgp("demo", "--for", "8s", "--port", "18001")) as demo:
+    """While it runs, its objects have conditions; one interrupt ends it, and afterwards nothing of it is left."""
+    with started(tmp_path, *tgp("demo", "--port", "18001")) as demo:
         url = re.search(r"http://127\.0\.0\.1:\d+", line_with(demo, "tgp demo: "))
         command = shlex.split(line_with(demo, LOOK).removeprefix(LOOK))
         line_with(demo, "= class cellar: Ready (Valid)")
@@ -27,6 +28,9 @@ def test_without_a_terminal_it_tells_lines_and_an_ordinary_kubectl_reads_its_wor
         seen = kubectl(*command[3:])
         describe = kubectl("describe", "gpunodeclass", "big-gpus")
         refused = kubectl.run("auth", "can-i", "create", "pods", "--as=system:serviceaccount:tgp-system:tgp-operator")
+        line_with(demo, " scenario: an administrator put the Tailscale key")
+        line_with(demo, " scenario: team research started Job")
+        demo.send_signal(signal.SIGINT)
         told, _ = demo.communicate(timeout=BOUND_S)
 
     assert url is not None
@@ -37,10 +41,8 @@ def test_without_a_terminal_it_tells_lines_and_an_ordinary_kubectl_reads_its_wor
     assert "CredentialsMissing" in describe
     assert refused.stdout.strip() == "no"  # the operator's rights are the shipped ones, and they are evaluated
     assert demo.returncode == 0
-    assert "= class standard-gpu-class: Ready (Valid)" in told  # a Secret came after four minutes of that world
-    assert re.search(r"ended after (8|9|1\d)s \(\d+m.* in that world\)", told)
+    assert re.search(r"ended after .*\d+s \(.*\d+m.* in that world\)", told)
     assert re.search(r"operator leads, reconciles \d+, writes [1-9]\d*, failed 0", told)
-    assert re.search(r"^\d\d:\d\d:\d\d scenario: (team|an administrator|the owner of) ", told, re.MULTILINE)
     assert re.search(r"  bill: \$\d", told)
     assert "The demo world was in memory" in told
     assert "Error" not in told

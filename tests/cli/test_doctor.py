@@ -185,7 +185,7 @@ def test_who_may_not_read_a_secret_is_not_told_to_create_it(money):
     """It may well be there."""
     access = AccountAccess("vultr", "mine", "api-key")
     silent = AccountInventory(
-        access, "Vultr", timedelta(), trouble=AccountProblem.CREDENTIALS_MISSING, lack=MissingCredential.RIGHT
+        access, "Vultr", timedelta(), trouble=AccountProblem.CREDENTIALS_MISSING, missing=MissingCredential.RIGHT
     )
     inventory = ClusterInventory(money.identity, "tgp-system", money.world.clock.now(), inspections=(silent,))
 

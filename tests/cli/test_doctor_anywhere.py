@@ -8,6 +8,8 @@ from click.testing import CliRunner
 
 from tests.core.controllers.account_access import CLUSTER, a_machine
 from tgp.core.model.cloud_errors import CloudBusy
+from tgp.core.model.identity import cluster_id
+from tgp.core.model.token import cluster_prefix
 from tgp.interfaces.cli.doctor import doctor
 from tgp.services.credentials import of_environment
 from tgp.services.marked_machines import MARK, marked_machines
@@ -81,3 +83,30 @@ def test_a_provider_that_does_not_answer_is_unknown_and_not_empty():
 @pytest.mark.parametrize("words", [("--fix",), ("--orphans",), ("node/x",)])
 def test_it_changes_nothing(words):
     assert asked(*words).exit_code == 2
+
+
+UID = "6f1f2b1e-7d0a-4f0c-9a51-2f4c0a8f5b11"
+
+
+@pytest.mark.parametrize("given", [cluster_id(UID), UID, UID.upper()])
+def test_one_cluster_is_named_by_its_id_or_by_the_uid_it_comes_from(given):
+    ours = a_machine(1, token=f"{cluster_prefix(cluster_id(UID))}{'ab' * 16}-1")
+    ended = asked("--cluster-id", given, vultr=(ours, a_machine(2)))
+
+    assert ended.exit_code == 1
+    assert ours.id in ended.output
+    assert a_machine(2).id not in ended.output
+
+
+def test_a_cluster_without_machines_is_a_good_end_although_others_have_some():
+    ended = asked("--cluster-id", "00000000ff", vultr=(a_machine(1),))
+
+    assert ended.exit_code == 0
+    assert "list no machine of cluster 00000000ff." in ended.output
+
+
+def test_an_id_of_another_form_is_refused_with_where_to_find_one():
+    ended = asked("--cluster-id", "homelab")
+
+    assert ended.exit_code == 2
+    assert "as tgp doctor and tgp down show it" in ended.output

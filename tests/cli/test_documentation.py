@@ -34,14 +34,30 @@ from tools import toolbox
 from tools.clients import client_environment
 from tools.controlplane.fixtures import a_control_plane
 from tools.controlplane.plane import ControlPlane, Wanted
+from tools.controlplane.registry import a_registry
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([ROOT / "README.md", ROOT / "DEVELOPMENT.md", *(ROOT / "docs").glob("*.md")])
+PAGES = sorted(
+    [
+        *(ROOT / name for name in ("README.md", "DEVELOPMENT.md", "ARCHITECTURE.md", "SECURITY.md")),
+        *(ROOT / "docs").glob("**/*.md"),
+        *(ROOT / "src/tgp/adapters/clouds").glob("*/README.md"),
+    ]
+)
 BOUND_S = 180
 EMBEDDED_S = 3600  # it is ended with the last test; this is for a test run that was killed
 
 # Commands that would run this very suite, rewrite the tree or need a package index: make only resolves them.
-RESOLVED_ONLY = ("make test", "make prove", "make check", "make format", "make bench", "make chaos", "make lock")
+RESOLVED_ONLY = (
+    "make test",
+    "make prove",
+    "make check",
+    "make format",
+    "make bench",
+    "make chaos",
+    "make lock",
+    "make release",
+)
 # Commands that stay until they are told to go, and what they say once they are there.
 STAYS = {
     "make run": "kubectl",
@@ -54,26 +70,117 @@ STAYS = {
 }
 # Commands that ask a market. Here they ask a simulated one, whatever the page says: no test leaves this machine.
 ASKS_THE_MARKET = ("tgp offers", "tgp check", "tgp breakeven", "tgp sim fleet", "tgp sim bill", "tgp sim break")
+# Commands that create what another page creates as well: the API server judges them, and keeps nothing.
+JUDGED = {"create secret": "--dry-run=server", "deploy/install.yaml": "--dry-run=server --force-conflicts"}
+# What begins a command in a block that is not `sh`.
+PROGRAMS = "az|curl|docker|eval|export|gcloud|git|helm|kubectl|make|pip|pipx|printf|python3?|talosctl|tgp|uv|wg"
+ANSWERED = "tests/cli/test_init.py"
+WALKED = "tests/cli/test_operations.py"
+IMPORTED = "tests/cli/test_import.py"
+AZURE = "needs an account at Azure, which no test has"
+BUILT = "tools/image.py"
+# Commands that are not run here: the file that runs them, or why none does.
+ELSEWHERE = {
+    "tgp init": ANSWERED,
+    'printf \'%s\\n\' "$KEY" "$CLIENT_ID" "$CLIENT_SECRET" | tgp init --provider vultr --talos worker.yaml --yes': (
+        ANSWERED
+    ),
+    "make wheelhouse": BUILT,
+    "docker build --network none --tag registry.example/tgp-operator:0.1.0 .": BUILT,
+    "docker push registry.example/tgp-operator:0.1.0": "the image is not kept in a registry by any test",
+    "docker run -e GPU_NODE_1_NAME=gpu-worker-1 … registry.example/tgp-operator:0.1.0": (
+        "tests/sim/test_seed_environment.py"
+    ),
+    "helm registry login registry.example": "the registry of the tests asks for no name",
+    "pip install .": BUILT,
+    'eval "$(tgp completion bash)"': "tests/cli/test_completion.py",
+    "tgp talos join-secret worker.yaml --apply": "tests/cli/test_talos_join.py",
+    "tgp talos join-secret worker.yaml --endpoint https://100.101.102.103:6443 --apply": "tests/cli/test_talos_join.py",
+    "talosctl get machineconfig v1alpha1 --nodes 192.168.7.20 --output=jsonpath='{.spec}' > worker.yaml": (
+        "needs a Talos node, which no test has"
+    ),
+    "tgp down": "tests/cli/test_down.py",
+    "tgp doctor": "tests/cli/test_doctor.py",
+    "tgp doctor --no-cluster": WALKED,
+    "tgp doctor --cluster-id 1875c16502": WALKED,
+    'tgp doctor --cluster-id "$(kubectl get namespace kube-system -o jsonpath={.metadata.uid})"': WALKED,
+    "export VULTR_API_KEY=…": WALKED,
+    "helm upgrade tgp-operator deploy/charts/tgp-operator --namespace tgp-system --reset-then-reuse-values --wait": (
+        "tests/controlplane/test_installed.py"
+    ),
+    "helm install tgp-operator deploy/charts/tgp-operator --namespace other --create-namespace": WALKED,
+    "kubectl proxy &": "tests/controlplane/test_access.py",
+    "TOKEN=$(kubectl -n tgp-system create token tgp-viewer --audience tgp-operator --duration 10m)": (
+        "tests/controlplane/test_access.py"
+    ),
+    'curl -H "X-Tgp-Token: $TOKEN" localhost:8001/api/v1/namespaces/tgp-system/services/https:tgp-operator:https/proxy/'
+    "api/v1/requests": "tests/controlplane/test_access.py",
+    "kubectl describe gr serve-13f31a2b0e": "a machine of the example: tests/sim/test_disruption.py has its conditions",
+    "kubectl get gpurequest train --output=jsonpath='{.status.meshHostname}'": "tests/sim/joining/test_joining.py",
+    "kubectl apply -f deploy/rights.yaml": "tests/cli/test_operator_start.py",
+    "kubectl create clusterrolebinding tgp-operator-2 --clusterrole=tgp-operator --serviceaccount=default:default": (
+        "tests/cli/test_operator_start.py"
+    ),
+    "kubectl -n tgp-system create secret generic paperspace-key --from-literal=PAPERSPACE_API_KEY=…": (
+        "tests/cli/test_preflight.py"
+    ),
+    "tgp node test gpu-worker-1": "tests/cli/test_node_test.py",
+    "wg syncconf wg0 /run/wg0.synced": "tests/realmesh/test_wireguard.py",
+    "kubectl get gpuworkloadbudgets.budget.zxuhan.dev -A -o yaml | tgp import - > budgets.yaml": IMPORTED,
+    "tgp check -f budgets.yaml": IMPORTED,
+    "kubectl delete gpuworkloadbudgets.budget.zxuhan.dev -A --all": IMPORTED,
+    "kubectl apply -f budgets.yaml": IMPORTED,
+    "tgp import values.yaml > machines.yaml": IMPORTED,
+    "kubectl get deployment gpu-node-manager -o yaml | tgp import - > machines.yaml": IMPORTED,
+    "tgp import .env > machines.yaml": IMPORTED,
+    "tgp import classes.yaml pools.yaml requests.yaml > tgp.yaml": IMPORTED,
+    "tgp check -f tgp.yaml": IMPORTED,
+    "tgp import --mesh tailscale class.yaml > class-tailscale.yaml": IMPORTED,
+    "tgp check -f class-tailscale.yaml": IMPORTED,
+    "kubectl apply -f class-tailscale.yaml": IMPORTED,
+    "az group create --name tgp --location westeurope": AZURE,
+    "az deployment group create --resource-group tgp --template-file deploy/aks/main.bicep": AZURE,
+    "az aks get-credentials --resource-group tgp --name tgp": AZURE,
+    "helm install tgp-operator deploy/charts/tgp-operator --namespace tgp-system --create-namespace "
+    "--set image.repository=REGISTRY/tgp-operator": AZURE,
+}
 FOREIGN = {"Job": JOB, "Pod": POD}
+BLOCK = re.compile(r"^ *```([^\n]*)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
+REGISTRY = "oci://registry.example"  # of charts: here one on this computer
 EMBEDDED = ".tgp/kubeconfig"  # what leads to the embedded world
 INTERRUPTED = (0, 2, 130, -signal.SIGINT)  # make itself dies of the signal it passed on
 
 
 def shown() -> list[tuple[str, str]]:
-    """(page, command) for every line of every `sh` block, comments cut off.
+    """(page, command) for every line of every `sh` block, comments cut off, and every line with a prompt elsewhere.
 
     What several pages show is run once, but for the embedded world, where the lines of a page follow each other. These
     come last: as long as it stands, a minute of ours is an hour of its own to be lived.
     """
     found: dict[tuple[str, str], tuple[str, str]] = {}
     for page in PAGES:
-        for block in re.findall(r"```sh\n(.*?)```", page.read_text(), re.DOTALL):
+        for language, block in BLOCK.findall(page.read_text()):
             for line in block.splitlines():
                 command = re.sub(r"\s+#.*$", "", line).strip()
-                if command:
+                if language != "sh":
+                    command = command.removeprefix("$ ") if command.startswith("$ ") else ""
+                if command and command not in ELSEWHERE:
                     place = page.name if EMBEDDED in command else ""
                     found.setdefault((place, command), (page.name, command))
     return sorted(found.values(), key=lambda line: EMBEDDED in line[1])
+
+
+def beside() -> set[str]:
+    """The commands in blocks that are not `sh`, with or without a prompt, amid output or not."""
+    found = set()
+    begins = re.compile(rf"(?:[A-Z_]+=\S+ )*(?:{PROGRAMS})(?= |$)")
+    for page in PAGES:
+        for language, block in BLOCK.findall(page.read_text()):
+            for line in block.splitlines():
+                command = re.sub(r"\s+#.*$", "", line).strip().removeprefix("$ ")
+                if language != "sh" and begins.match(command):
+                    found.add(command)
+    return found
 
 
 @dataclass(frozen=True)
@@ -146,6 +253,26 @@ def embedded_world(environment) -> Iterator[None]:
         process.communicate()
 
 
+@dataclass(frozen=True)
+class ChartRegistry:
+    """Where charts are packaged to and pushed to."""
+
+    folder: Path
+    registry: str
+
+    def line(self, command: str) -> str:
+        """The same command with these places. Ours speaks no TLS."""
+        here = command.replace("dist", str(self.folder))
+        return f"{here.replace(REGISTRY, self.registry)} --plain-http" if REGISTRY in here else here
+
+
+@pytest.fixture(scope="module")
+def charts(tmp_path_factory) -> Iterator[ChartRegistry]:
+    folder = tmp_path_factory.mktemp("charts")
+    with a_registry(folder / "registry.log") as registry:
+        yield ChartRegistry(folder, registry.charts.removesuffix("/charts"))
+
+
 @pytest.fixture(scope="module")
 def simulated_market() -> Iterator[str]:
     with a_market() as url:
@@ -154,6 +281,16 @@ def simulated_market() -> Iterator[str]:
 
 def test_the_documentation_shows_commands():
     assert len(shown()) > 8
+
+
+def test_a_command_in_any_other_block_is_run_here_or_listed_with_the_test_that_runs_it():
+    run = {command for _, command in shown()}
+    everything = "\n".join(page.read_text() for page in PAGES)
+
+    assert sorted(beside() - run - set(ELSEWHERE)) == [], "neither run nor listed"
+    assert sorted(command for command in ELSEWHERE if command not in everything) == [], "no page shows it any more"
+    for command, where in ELSEWHERE.items():
+        assert " " in where or (ROOT / where).is_file(), f"{command}: {where} does not exist"
 
 
 def test_what_stands_before_a_command_is_read_as_a_shell_reads_it():
@@ -165,6 +302,9 @@ def test_what_stands_before_a_command_is_read_as_a_shell_reads_it():
 def test_a_command_in_the_documentation_works(page, command, environment, control_plane, request):
     if EMBEDDED in command:
         request.getfixturevalue("embedded_world")
+    if REGISTRY in command or command.startswith("helm package"):
+        command = request.getfixturevalue("charts").line(command)
+    command = next((f"{command} {flags}" for part, flags in JUDGED.items() if part in command), command)
     assigned, words = spoken(_quickly(command.replace("KUBECONFIG=…", f"KUBECONFIG={control_plane.kubeconfig}")))
     environment, line = {**environment, **assigned}, " ".join(words)
     if not words:  # an export: the next lines show what it is good for

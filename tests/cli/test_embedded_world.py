@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -12,12 +13,15 @@ from random import Random
 import pytest
 
 from tests.amounts import amount
+from tests.cli.money_world import WorldServices
 from tgp.adapters.clock import SystemClock
 from tgp.adapters.entropy import SystemEntropy
-from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, JOB, POD
+from tgp.adapters.kube.events import CORE_EVENT
+from tgp.adapters.kube.watch import USUAL
+from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, GPU_WORKLOAD_BUDGET, JOB, NODE, POD
 from tgp.app.demo import kubeconfig, scenario
 from tgp.app.demo.machines import MACHINES
-from tgp.app.demo.operator import RESTARTS, DemoOperator, settings_at
+from tgp.app.demo.operator import RESTARTS, DemoOperator, settings_at, watches_at
 from tgp.app.demo.scenario import (
     ChangeImage,
     DeleteOwnRequest,
@@ -37,13 +41,16 @@ from tgp.app.demo.speed_text import speed_text, world_seconds
 from tgp.app.demo.stall_free_loop import StallFreeLoop
 from tgp.app.demo.world import EmbeddedWorld, container_log, stretched
 from tgp.app.null_adapters import no_http
-from tgp.ports.http import Call
+from tgp.ports.http import Call, Reply
 from tgp.ports.leadership import LeadershipLost
-from tgp.sim.scaled import ScaledClock, WorldSpeed
-from tools.demo_simulation import DemoSimulation
+from tgp.sim.clouds.cloud_faults import CloudVerb
+from tgp.sim.scaled import FACTOR, ScaledClock, WorldSpeed
+from tools.demo_simulation import ENDPOINT, DemoSimulation
 
 STEPS_OF_A_WEEK = 400
 HOURS = amount(2, 24)  # of the embedded world
+STORY = {"BudgetAlert", "closed", "Evicted", "waits", "GateLifted"}  # of a budget in the first minutes
+TOLD_ON = {"GPUWorkloadBudget", "Pod"}
 
 
 def steps(seed: int):
@@ -125,7 +132,7 @@ def test_something_of_everything_happens_in_the_first_half_minute():
         ),
         (DeleteOwnRequest("ml", "n"), "team ml deleted request n"),
         (ScaleService("web", "chat", 6), "team web scaled Deployment chat to 6 replicas"),
-        (LoseSpot(), "a provider took back a spot machine"),
+        (LoseSpot(), "a provider interrupted a spot machine"),
         (ChangeImage("c", "v1.13.1"), "an administrator set the Talos image of class c to v1.13.1"),
     ],
 )
@@ -133,12 +140,15 @@ def test_every_step_has_a_sentence(step, told):
     assert scenario.describe(step) == told
 
 
-def test_the_script_tells_what_it_did_and_the_providers_what_they_charged():
+def test_the_script_tells_what_it_did_the_providers_what_they_charged_and_metrics_how_exact_budgets_are():
     with DemoSimulation() as simulation:
         simulation.run(minutes=20)
         scenario_lines = simulation.snapshot("demo", "kubectl").scenario_lines
         (bill,) = simulation.world.market.bills()
+        page = simulation.page("/operator/metrics")
 
+    accuracy = re.findall(r"gwb_accounting_accuracy_ratio{.*} (.*)", page)
+    assert [float(each) for each in accuracy] == [pytest.approx(1, abs=0.005)] * 2, "of each budget, with its truth"
     assert [one.text for one in scenario_lines[-4:]] == [
         "node cellar-2 has power again",
         "team research asked for a machine with A100 for at most $2.50/h: request protein",
@@ -151,6 +161,25 @@ def test_the_script_tells_what_it_did_and_the_providers_what_they_charged():
     assert bill.terminated <= bill.rented
 
 
+def test_within_two_minutes_a_team_is_warned_crosses_is_evicted_and_waits_at_the_gate_until_hours_are_back():
+    seen: dict[str, float] = {}
+    with DemoSimulation() as simulation:
+        local_api = simulation.world.server.local_api
+        for minute in range(2, round(2 * FACTOR) + 1, 2):
+            simulation.run(minutes=2, with_view=False)
+            status = local_api.get(GPU_WORKLOAD_BUDGET, "research", "students").get("status", {})
+            shown = {"closed"} if "exceededAt" in status else set()
+            shown |= {"waits"} if status.get("gatedPods") else set()
+            events = local_api.objects(CORE_EVENT, "research")
+            shown |= {event["reason"] for event in events if event["involvedObject"]["kind"] in TOLD_ON}
+            for what in shown:
+                seen.setdefault(what, minute)
+            if seen.keys() >= STORY:
+                break
+    assert seen.keys() >= STORY
+    assert seen["BudgetAlert"] <= seen["closed"] <= seen["Evicted"] <= seen["waits"] <= seen["GateLifted"]
+
+
 def test_a_service_gets_machines_of_its_own_class_and_loses_one():
     with DemoSimulation() as simulation:
         take, local_api = simulation.world.player.take, simulation.world.server.local_api
@@ -160,10 +189,76 @@ def test_a_service_gets_machines_of_its_own_class_and_loses_one():
         simulation.run(minutes=10, with_view=False)
         chat = [pod for pod in local_api.objects(POD) if pod["metadata"]["name"].startswith("chat-")]
         assert [pod["status"]["phase"] for pod in chat] == ["Running", "Running"]
-        assert take(ChangeImage("serving", "v1.13.1"))
         assert take(LoseSpot())
         fleet = simulation.world.market.admin.simulators["simulated"].fleet
         assert [machine.interrupted for machine in fleet.living() if machine.spot].count(True) == 1
+
+
+def test_machines_drift_to_the_image_of_the_scenario_and_are_replaced():
+    with DemoSimulation(scenario=False) as simulation:
+        take, local_api = simulation.world.player.take, simulation.world.server.local_api
+        simulation.run(minutes=2, with_view=False)
+        assert take(ScaleService("web", "chat", 1))
+        simulation.run(minutes=10, with_view=False)
+        (before,) = [one for one in local_api.objects(GPU_REQUEST) if one["metadata"]["namespace"] == "web"]
+        assert before["status"]["phase"] == "Ready"
+        assert take(ChangeImage("serving", scenario.IMAGES[0]))
+        simulation.run(minutes=20, with_view=False)
+        (after,) = [one for one in local_api.objects(GPU_REQUEST) if one["metadata"]["namespace"] == "web"]
+
+        assert after["status"]["phase"] == "Ready"
+        assert after["metadata"]["uid"] != before["metadata"]["uid"]
+        assert 'tgp_moved_pods_total{reason="Drifted"} 1.0' in simulation.page("/operator/metrics")
+
+
+def is_ready(simulation, name):
+    node = simulation.world.server.local_api.get(NODE, "", name)
+    return next(each["status"] for each in node["status"]["conditions"] if each["type"] == "Ready") == "True"
+
+
+def test_an_owned_machine_sleeps_and_wakes_and_can_be_tested():
+    with DemoSimulation(scenario=False) as simulation:
+        take, power = simulation.world.player.take, simulation.world.market.power
+        simulation.run(minutes=2, with_view=False)
+        assert is_ready(simulation, "cellar-1"), "on from the start"
+        assert (power.calls[CloudVerb.LAUNCH], power.calls[CloudVerb.TERMINATE]) == (0, 0)
+        assert take(ScaleService("ml", "inference", 0))
+        simulation.run(minutes=25, with_view=False)
+        assert power.calls[CloudVerb.TERMINATE] >= 1, "its pool sent it to sleep"
+        assert not is_ready(simulation, "cellar-1")
+        assert not power.is_on("cellar-1")
+        assert 'tgp_owned_machines{class="cellar",state="off"} 1.0' in simulation.page("/operator/metrics")
+
+        tested = WorldServices(simulation.sim, simulation.world.server, ENDPOINT).tgp(
+            "node", "test", "cellar-1", "-n", "ml", "--yes"
+        )
+        assert tested.exit_code == 0, tested.output
+        assert "cellar-1 works: on in" in tested.output
+        assert not power.is_on("cellar-1")
+
+        simulation.run(minutes=2, with_view=False)
+        assert take(ScaleService("ml", "inference", 5)), "three have room on cellar-2"
+        simulation.run(minutes=12, with_view=False)
+        assert is_ready(simulation, "cellar-1"), "pods woke it"
+        assert power.calls[CloudVerb.LAUNCH] == 2
+        page = simulation.page("/operator/metrics")
+        assert 'tgp_owned_machines{class="cellar",state="on"} 2.0' in page
+        (wake,) = re.findall(r'tgp_owned_machine_wake_seconds{class="cellar",machine="cellar-1"} (.*)', page)
+        assert 60 < float(wake) < 600
+
+
+def test_an_owned_machine_that_loses_power_is_off_until_it_has_some_again():
+    with DemoSimulation(scenario=False) as simulation:
+        take, power = simulation.world.player.take, simulation.world.market.power
+        simulation.run(minutes=1, with_view=False)
+        assert not take(GainPower("cellar-2")), "it has power"
+        assert take(LosePower("cellar-2", minutes=7))
+        assert not power.is_on("cellar-2")
+        assert not take(LosePower("cellar-2", minutes=7)), "it has none to lose"
+        assert take(GainPower("cellar-2"))
+        simulation.run(minutes=8, with_view=False)
+        assert is_ready(simulation, "cellar-2")
+        assert power.calls[CloudVerb.LAUNCH] == 0
 
 
 def test_hours_pass_without_an_error_and_without_a_failed_reconcile():
@@ -226,6 +321,27 @@ async def test_a_page_from_elsewhere_is_sent_away():
         world.close()
 
     assert seen == with_host
+
+
+@pytest.mark.parametrize("way", ["exec", "attach", "portforward"])
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_the_way_into_a_container_is_refused_and_kubectl_prints_why(method, way):
+    world = EmbeddedWorld(SystemClock(), SystemEntropy())
+    try:
+        path = f"/api/v1/namespaces/kube-system/pods/train-0/{way}"
+        reply = await world.handle(Call(method, path, (("command", "sh"),), headers=(("Host", "127.0.0.1:8001"),)))
+        pod = await world.handle(
+            Call("GET", f"/api/v1/namespaces/kube-system/pods/{way}", headers=(("Host", "localhost"),))
+        )
+    finally:
+        world.close()
+
+    assert isinstance(reply, Reply)
+    status = json.loads(reply.content)
+    assert (reply.status, status["kind"], status["code"]) == (501, "Status", 501)
+    assert status["message"] == "the demo runs no real containers; kubectl logs and kubectl describe work"
+    assert isinstance(pod, Reply)
+    assert pod.status == 404, "a pod may have this name"
 
 
 @pytest.mark.parametrize(
@@ -457,3 +573,12 @@ def test_a_container_says_when_it_began_and_how_it_ended():
     assert lines[1] == "2026-01-01T10:02:00Z ended with exit code 1"
     assert lines[2].startswith("2026-01-01T10:02:10Z started from i:1")
     assert container_log(pod, "other") == ""
+
+
+@pytest.mark.parametrize(("speed", "times"), [(0.5, 1), (1.0, 1), (4.0, 4), (60.0, 10), (3600.0, 10)])
+def test_watches_last_longer_where_time_passes_faster(speed, times):
+    """Each would otherwise begin again every half a second of a person's time; a silent one is noticed all the same."""
+    watches = watches_at(speed)
+
+    assert (watches.at_least, watches.at_most) == (USUAL.at_least * times, USUAL.at_most * times)
+    assert timedelta(seconds=watches.at_most) < watches.silence

@@ -5,9 +5,10 @@ import pytest
 
 from tests.cli.program import answer
 from tests.cli.test_output import commands
-from tgp.app.main import tgp
-from tgp.interfaces.cli.failure import NO_CONFIG, REACH, RIGHTS, ended
-from tgp.ports.cluster import ClusterBusy, Forbidden
+from tgp.app.main import COMMANDS, OTHER_WORDS, tgp
+from tgp.interfaces.cli.failure import GONE, NO_CONFIG, ended
+from tgp.ports.cluster import ClusterBusy, Forbidden, KindsMissing, NotFound, Unauthenticated
+from tgp.services.cluster_failure import KINDS, LOGIN, NOT_ACCEPTED, REACH, RIGHTS
 
 # What each command needs besides flags for the cluster; None: it does not ask a cluster, or works without one.
 ARGUMENTS: dict[str, tuple[str, ...] | None] = {
@@ -64,7 +65,7 @@ def test_without_a_kubeconfig_the_next_step_is_to_name_one(name, tmp_path):
     said = answer(*name.split()[1:], *(ARGUMENTS[name] or ()), "--kubeconfig", str(tmp_path / "none"))
 
     assert said.returncode == 2
-    assert said.stderr.splitlines()[-1] == f"next: {NO_CONFIG}"
+    assert said.stderr.splitlines()[-1] == f"next: {NO_CONFIG}{GONE if name == 'tgp doctor' else ''}"
 
 
 @pytest.mark.parametrize("name", [name for name, words in ARGUMENTS.items() if words is not None and name not in STAYS])
@@ -81,3 +82,28 @@ def test_a_message_that_says_what_to_do_is_left_alone_and_others_get_their_step(
     assert ended("install it: tgp crds apply", ClusterBusy("x"), ()) == "install it: tgp crds apply"
     assert ended("no", Forbidden("x"), ("--context=a",)) == f"no\nnext: {RIGHTS} --context=a"
     assert ended("no", None, ()) == "no"
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (Unauthenticated("x"), f"list: 401: {NOT_ACCEPTED}\nnext: {LOGIN} --kubeconfig other"),
+        (KindsMissing("x"), f"list: 401\nnext: {KINDS} --kubeconfig other"),
+        (NotFound("x"), "list: 401\nnext: tgp check --kubeconfig other"),
+    ],
+)
+def test_the_next_step_is_for_the_same_cluster(error, said):
+    """A CRD applied to the current cluster instead of the one that was named would be the wrong one."""
+    assert ended("list: 401", error, ("status", "--kubeconfig", "other")) == said
+
+
+def test_words_of_other_tools_lead_to_ours():
+    said = {word: answer(word).stderr.splitlines()[-1] for word in ("uninstall", "version", "statsu")}
+
+    assert said == {
+        "uninstall": "Error: No such command 'uninstall'. Did you mean 'down'?",
+        "version": "Error: No such command 'version'. Did you mean '--version'?",
+        "statsu": "Error: No such command 'statsu'. Did you mean 'status'?",
+    }
+    assert {word for word in OTHER_WORDS.values() if not word.startswith("--")} <= set(COMMANDS)
+    assert not set(OTHER_WORDS) & set(COMMANDS)

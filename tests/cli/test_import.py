@@ -117,3 +117,23 @@ def test_a_request_is_held_to_a_class_of_the_same_files(written):
     assert result.returncode == 1
     assert "tag:b is not among the class's tags: tag:a" in " ".join(result.stdout.split())
     assert answer("check", "-f", written(text.replace("tag:b", "tag:a"))).returncode == 0
+
+
+def test_a_file_is_judged_as_the_controllers_would(written):
+    """Namespaces and classes of the same file, time zones; the table of each rule is in tests/core/reports."""
+    text = (
+        "apiVersion: v1\nkind: Namespace\nmetadata: {name: ml, labels: {team: y}}\n---\n"
+        "apiVersion: tgp.io/v1\nkind: GPUNodeClass\nmetadata: {name: c}\nspec:\n  providers: [{name: vultr}]\n"
+        "  instanceRequirements: {gpuTypes: [A100]}\n  allowedNamespaces: {matchLabels: {team: x}}\n---\n"
+        "apiVersion: tgp.io/v1\nkind: GPUNodePool\nmetadata: {name: p, namespace: ml}\nspec:\n"
+        "  nodeClassRef: {name: c}\n  template: {spec: {requirements: "
+        "[{key: tgp.io/gpu-type, operator: In, values: [H100]}]}}\n"
+        '  disruption: {budgets: [{nodes: "1", schedule: "0 0 * * *", duration: 1h, timeZone: Mars/Olympus}]}\n'
+    )
+    result = answer("check", "-f", written(text))
+    said = " ".join(result.stdout.split())
+
+    assert result.returncode == 1
+    assert '"Mars/Olympus": is not an IANA time zone' in said
+    assert "GPUNodeClass c does not allow this namespace" in said
+    assert "tgp.io/gpu-type: the class has only A100-" in said

@@ -8,6 +8,8 @@ from click.testing import Result
 from ruamel.yaml import YAML
 
 from tests.cli.boot_world import Person
+from tests.cli.program import answer
+from tests.cli.test_failures import KUBECONFIG as NOT_THERE
 from tests.cli.test_talos_join import WORKER
 from tests.sim.an_operator import NAMESPACE_NAME, a_class, a_secret, create, furnish, open_market
 from tgp.adapters.mesh.tailscale.server_flavour import TAILSCALE_API
@@ -16,6 +18,7 @@ from tgp.api.crds import crds
 from tgp.api.decoding import strict
 from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, NODE, SECRET
 from tgp.core.classes.manifest_validation import problems_of
+from tgp.sim.mesh.headscale import HeadscaleSimulator
 from tgp.sim.mesh.v2 import TailscaleSimulator
 from tgp.sim.world import World
 
@@ -32,7 +35,7 @@ def world(monkeypatch, tmp_path):
         yield found
 
 
-class Shop:
+class Newcomer:
     """A person at an empty cluster, with accounts at Vultr and Tailscale."""
 
     def __init__(self, world: World, folder) -> None:
@@ -79,70 +82,70 @@ class Shop:
 
 
 @pytest.fixture
-def shop(world, tmp_path):
-    return Shop(world, tmp_path)
+def newcomer(world, tmp_path):
+    return Newcomer(world, tmp_path)
 
 
-def test_an_empty_cluster_gets_kinds_namespace_secrets_class_and_pool(shop):
-    result = shop.first()
+def test_an_empty_cluster_gets_kinds_namespace_secrets_class_and_pool(newcomer):
+    result = newcomer.first()
 
     assert result.exit_code == 0, result.output
-    node_class, pool = shop.get(GPU_NODE_CLASS, "gpus"), shop.get(GPU_NODE_POOL, "gpus", "default")
+    node_class, pool = newcomer.get(GPU_NODE_CLASS, "gpus"), newcomer.get(GPU_NODE_POOL, "gpus", "default")
     assert node_class["spec"]["providers"][0]["name"] == "vultr"
     assert node_class["spec"]["limits"] == {"maxNodes": 1, "maxHourlyCost": "2.00"}
     assert len(node_class["spec"]["instanceRequirements"]["gpuTypes"]) == 1
     assert pool["spec"]["nodeClassRef"]["name"] == "gpus"
     assert pool["spec"]["disruption"]["expireAfter"] == "12h"
-    assert shop.keys() == dict(zip(["VULTR_API_KEY", "client-id", "client-secret"], shop.secrets, strict=True))
-    assert shop.keys("tgp-join")["endpoint"] == "https://203.0.113.7:6443"
+    assert newcomer.keys() == dict(zip(["VULTR_API_KEY", "client-id", "client-secret"], newcomer.secrets, strict=True))
+    assert newcomer.keys("tgp-join")["endpoint"] == "https://203.0.113.7:6443"
     assert "helm install tgp-operator" in result.output, "the operator does not run yet"
 
 
-def test_no_secret_is_ever_shown(shop):
-    result = shop.first()
+def test_no_secret_is_ever_shown(newcomer):
+    result = newcomer.first()
 
-    assert not [secret for secret in shop.secrets if secret in result.output]
+    assert not [secret for secret in newcomer.secrets if secret in result.output]
     assert "0123456789abcdef" not in result.output, "of the join Secret"
     assert "VULTR_API_KEY: '*** (" in result.output
 
 
-def test_a_second_run_changes_nothing(shop):
-    shop.first()
-    before = shop.objects()
-    result = shop.init("--yes", given="")
+def test_a_second_run_changes_nothing(newcomer):
+    newcomer.first()
+    before = newcomer.objects()
+    result = newcomer.init("--yes", given="")
 
     assert result.exit_code == 0, result.output
     assert "Nothing to change" in result.output
-    assert before == shop.objects()
+    assert before == newcomer.objects()
 
 
-def test_what_people_changed_stays(shop):
-    furnish(shop.world)
-    a_class(shop.world, "mine")
-    a_secret(shop.world, "tgp-operator-secret", VULTR_API_KEY="another", other="x")
-    result = shop.init("--yes", given="")
-
-    assert result.exit_code == 0, result.output
-    assert shop.keys() == {"VULTR_API_KEY": "another", "other": "x"}
-    assert shop.get(GPU_NODE_CLASS, "gpus") is None
-    assert shop.get(GPU_NODE_POOL, "gpus", "default")["spec"]["nodeClassRef"]["name"] == "mine"
-
-
-def test_keys_are_added_to_a_secret_that_exists(shop):
-    furnish(shop.world)
-    a_secret(shop.world, "tgp-operator-secret", other="x")
-    result = shop.first()
+def test_what_people_changed_stays(newcomer):
+    furnish(newcomer.world)
+    a_class(newcomer.world, "mine")
+    a_secret(newcomer.world, "tgp-operator-secret", VULTR_API_KEY="another", other="x")
+    result = newcomer.init("--yes", given="")
 
     assert result.exit_code == 0, result.output
-    assert shop.keys() == {
+    assert newcomer.keys() == {"VULTR_API_KEY": "another", "other": "x"}
+    assert newcomer.get(GPU_NODE_CLASS, "gpus") is None
+    assert newcomer.get(GPU_NODE_POOL, "gpus", "default")["spec"]["nodeClassRef"]["name"] == "mine"
+
+
+def test_keys_are_added_to_a_secret_that_exists(newcomer):
+    furnish(newcomer.world)
+    a_secret(newcomer.world, "tgp-operator-secret", other="x")
+    result = newcomer.first()
+
+    assert result.exit_code == 0, result.output
+    assert newcomer.keys() == {
         "other": "x",
-        **dict(zip(["VULTR_API_KEY", "client-id", "client-secret"], shop.secrets, strict=True)),
+        **dict(zip(["VULTR_API_KEY", "client-id", "client-secret"], newcomer.secrets, strict=True)),
     }
     assert "added to the Secret that exists: VULTR_API_KEY, client-id, client-secret" in result.output
 
 
-def test_a_dry_run_shows_every_object_and_creates_none(shop):
-    result = shop.init("--provider", "vultr", "--dry-run", "-o", "yaml")
+def test_a_dry_run_shows_every_object_and_creates_none(newcomer):
+    result = newcomer.init("--provider", "vultr", "--dry-run", "-o", "yaml")
     shown = list(YAML(typ="safe", pure=True).load_all(result.stdout))
 
     assert result.exit_code == 0, result.output
@@ -150,29 +153,37 @@ def test_a_dry_run_shows_every_object_and_creates_none(shop):
     assert result.stdout.count("# CustomResourceDefinition") == KINDS
     assert [problems_of(each) for each in shown[-2:]] == [(), ()]
     assert strict(shown[-2]).metadata.name == "gpus"
-    assert shop.get(GPU_NODE_CLASS, "gpus") is None
+    assert newcomer.get(GPU_NODE_CLASS, "gpus") is None
     assert "Nothing was created (--dry-run)" in result.stderr
 
 
-def test_a_terminal_is_asked_for_what_is_missing_and_one_refused_key_is_asked_again(shop):
-    typed = f"vultr\n3.00\nwrong-key\n{shop.lines}y\n"
-    result = shop.init(typed=typed)
+def test_as_json_it_is_one_list_that_kubectl_reads(newcomer):
+    result = newcomer.init("--provider", "vultr", "--dry-run", "-o", "json")
+    found = json.loads(result.stdout)
+
+    assert (found["kind"], len(found["items"])) == ("List", KINDS + 5)
+    assert not [secret for secret in newcomer.secrets if secret in result.stdout]
+
+
+def test_a_terminal_is_asked_for_what_is_missing_and_one_refused_key_is_asked_again(newcomer):
+    typed = f"vultr\n3.00\nwrong-key\n{newcomer.lines}y\n"
+    result = newcomer.init(typed=typed)
 
     assert result.exit_code == 0, result.output
     assert "refused" in result.output
-    assert shop.get(GPU_NODE_CLASS, "gpus")["spec"]["limits"]["maxHourlyCost"] == "3.00"
+    assert newcomer.get(GPU_NODE_CLASS, "gpus")["spec"]["limits"]["maxHourlyCost"] == "3.00"
     assert "wrong-key" not in result.output
 
 
-def test_no_on_the_terminal_creates_nothing(shop):
-    result = shop.init("--provider", "vultr", typed=f"\n{shop.lines}n\n")
+def test_no_on_the_terminal_creates_nothing(newcomer):
+    result = newcomer.init("--provider", "vultr", typed=f"\n{newcomer.lines}n\n")
 
     assert result.exit_code == 1
     assert "Nothing was created." in result.output
-    assert shop.get(GPU_NODE_CLASS, "gpus") is None
+    assert newcomer.get(GPU_NODE_CLASS, "gpus") is None
 
 
-def test_ctrl_c_says_what_was_created_and_what_was_not(shop, monkeypatch):
+def test_ctrl_c_says_what_was_created_and_what_was_not(newcomer, monkeypatch):
     from tgp.services.setup import SetupService
 
     write = SetupService.write
@@ -183,14 +194,14 @@ def test_ctrl_c_says_what_was_created_and_what_was_not(shop, monkeypatch):
         return await write(self, planned, survey)
 
     monkeypatch.setattr(SetupService, "write", interrupted)
-    result = shop.first()
+    result = newcomer.first()
 
     assert result.exit_code == 130
     assert "Secret tgp-system/tgp-join. Whether GPUNodeClass gpus was created is unknown." in result.output
     assert "Not created: GPUNodePool default/gpus. Run tgp init again" in result.output
     monkeypatch.setattr(SetupService, "write", write)
-    assert shop.init("--provider", "vultr", "--yes", given="").exit_code == 0
-    assert shop.get(GPU_NODE_POOL, "gpus", "default") is not None
+    assert newcomer.init("--provider", "vultr", "--yes", given="").exit_code == 0
+    assert newcomer.get(GPU_NODE_POOL, "gpus", "default") is not None
 
 
 def test_without_anything_every_gap_is_listed_with_its_command(world):
@@ -208,17 +219,31 @@ def test_without_anything_every_gap_is_listed_with_its_command(world):
     assert "3 gaps. Nothing was created." in result.output
 
 
-def test_a_cluster_without_talos_and_a_user_without_rights_are_told_at_once(shop):
-    shop.world.api.local_api.delete(NODE, "", "control-1")
-    create(shop.world, NODE, "other", status={"nodeInfo": {"osImage": "Ubuntu 24.04"}})
-    shop.person.forbidden = "/secrets"
-    result = shop.first()
+@pytest.mark.parametrize(
+    ("kubeconfig", "command"),
+    [("", "export KUBECONFIG=FILE && tgp init"), (NOT_THERE, "kubectl --kubeconfig {file} cluster-info")],
+)
+def test_a_cluster_that_does_not_answer_is_the_first_gap(tmp_path, kubeconfig, command):
+    """A kubeconfig that was found is not asked for again."""
+    file = tmp_path / "config"
+    file.write_text(kubeconfig)
+    said = answer("init", "--dry-run", "--kubeconfig", str(file))
+
+    assert said.returncode == 1
+    assert said.stdout.splitlines()[-1] == f"next: {command.format(file=file)}"
+
+
+def test_a_cluster_without_talos_and_a_user_without_rights_are_told_at_once(newcomer):
+    newcomer.world.api.local_api.delete(NODE, "", "control-1")
+    create(newcomer.world, NODE, "other", status={"nodeInfo": {"osImage": "Ubuntu 24.04"}})
+    newcomer.person.forbidden = "/secrets"
+    result = newcomer.first()
 
     assert result.exit_code == 1
     assert "none of 1 nodes runs Talos" in result.output
     assert "you may not get secrets in namespace tgp-system, create secrets in namespace tgp-system" in result.output
     assert "2 gaps. Nothing was created." in result.output
-    assert shop.get(GPU_NODE_CLASS, "gpus") is None
+    assert newcomer.get(GPU_NODE_CLASS, "gpus") is None
 
 
 @pytest.mark.parametrize(
@@ -232,46 +257,90 @@ def test_a_cluster_without_talos_and_a_user_without_rights_are_told_at_once(shop
         (("--provider", "vultr", "--talos", "/nowhere.yaml"), "No such file"),
     ],
 )
-def test_what_cannot_work_is_a_gap_before_anything_is_created(shop, words, gap):
-    result = shop.init("--yes", *words)
+def test_what_cannot_work_is_a_gap_before_anything_is_created(newcomer, words, gap):
+    result = newcomer.init("--yes", *words)
 
     assert result.exit_code in {1, 2}
     assert gap in " ".join(result.output.split())
-    assert shop.get(GPU_NODE_CLASS, "gpus") is None
+    assert newcomer.get(GPU_NODE_CLASS, "gpus") is None
 
 
-def test_a_key_that_is_refused_is_a_gap_without_a_terminal(shop):
-    result = shop.init("--provider", "vultr", "--yes", given=f"wrong\n{shop.lines}")
+def test_a_key_that_is_refused_is_a_gap_without_a_terminal(newcomer):
+    result = newcomer.init("--provider", "vultr", "--yes", given=f"wrong\n{newcomer.lines}")
 
     assert result.exit_code == 1
     assert "Vultr key" in result.output
     assert "refused" in result.output
 
 
-def test_a_tailnet_that_refuses_the_client_is_a_gap(shop):
-    result = shop.init("--provider", "vultr", "--yes", given=f"{shop.vultr.key}\nnobody\ntskey-client-nobody\n")
+def test_a_tailnet_that_refuses_the_client_is_a_gap(newcomer):
+    result = newcomer.init("--provider", "vultr", "--yes", given=f"{newcomer.vultr.key}\nnobody\ntskey-client-nobody\n")
 
     assert result.exit_code == 1
     assert "✗ Tailscale" in result.output
 
 
-def test_kubespan_needs_no_key_of_a_mesh(shop):
-    result = shop.init("--provider", "vultr", "--yes", "--mesh", "kubespan", given=f"{shop.vultr.key}\n")
+def test_kubespan_needs_no_key_of_a_mesh(newcomer):
+    result = newcomer.init("--provider", "vultr", "--yes", "--mesh", "kubespan", given=f"{newcomer.vultr.key}\n")
 
     assert result.exit_code == 0, result.output
-    assert shop.get(GPU_NODE_CLASS, "gpus")["spec"]["networking"] == {"backend": "kubespan"}
-    assert list(shop.keys()) == ["VULTR_API_KEY"]
+    assert newcomer.get(GPU_NODE_CLASS, "gpus")["spec"]["networking"] == {"backend": "kubespan"}
+    assert list(newcomer.keys()) == ["VULTR_API_KEY"]
 
 
-def test_a_question_without_a_terminal_is_wrong_use(shop):
-    assert shop.init("--provider", "vultr").exit_code == 2
-    assert shop.init("--provider", "vultr", "-o", "yaml").exit_code == 2
-    assert shop.init("--provider", "nobody", "--yes").exit_code == 2
-
-
-def test_a_key_of_the_terminal_is_used_without_a_question(shop, monkeypatch):
-    monkeypatch.setenv("VULTR_API_KEY", shop.vultr.key)
-    result = shop.init("--yes", given="".join(f"{each}\n" for each in shop.secrets[1:]))
+def test_the_mesh_is_kubespan_where_the_nodes_have_its_addresses(newcomer):
+    document = newcomer.world.api.local_api.get(NODE, "", "control-1")
+    newcomer.world.api.local_api.delete(NODE, "", "control-1")
+    meta = {"name": "control-2", "annotations": {"networking.talos.dev/kubespan-ip": "fd83::1"}}
+    newcomer.world.api.local_api.create(NODE, {"metadata": meta, "status": document["status"]})
+    result = newcomer.init("--provider", "vultr", "--yes", given=f"{newcomer.vultr.key}\n")
 
     assert result.exit_code == 0, result.output
-    assert shop.keys()["VULTR_API_KEY"] == shop.vultr.key
+    assert "kubespan: node control-2 has a KubeSpan address" in result.output
+    assert newcomer.get(GPU_NODE_CLASS, "gpus")["spec"]["networking"] == {"backend": "kubespan"}
+
+
+def test_a_flag_wins_over_what_is_found(newcomer):
+    newcomer.talos.write_text(json.dumps(WORKER) + "\n---\n" + json.dumps({"kind": "KubeSpanConfig", "enabled": True}))
+
+    assert "Mesh kubespan: the machine config enables KubeSpan" in newcomer.first("--dry-run").output
+    newcomer.first("--mesh", "tailscale")
+    assert "tailscaleConfig" in newcomer.get(GPU_NODE_CLASS, "gpus")["spec"]
+
+
+def test_the_mesh_is_headscale_where_the_machine_config_names_its_server(newcomer):
+    headscale = HeadscaleSimulator(newcomer.world.clock, newcomer.world.seed)
+    newcomer.world.mount("https://headscale.example.org", headscale.handle)
+    extension = {
+        "kind": "ExtensionServiceConfig",
+        "name": "tailscale",
+        "environment": ["TS_EXTRA_ARGS=--accept-dns=false --login-server=https://headscale.example.org"],
+    }
+    newcomer.talos.write_text(json.dumps(WORKER) + "\n---\n" + json.dumps(extension))
+    result = newcomer.init("--provider", "vultr", "--yes", given=f"{newcomer.vultr.key}\n{headscale.api_key}\n")
+
+    assert result.exit_code == 0, result.output
+    config = newcomer.get(GPU_NODE_CLASS, "gpus")["spec"]["tailscaleConfig"]
+    assert config["loginServer"] == "https://headscale.example.org"
+    assert newcomer.keys()[config["apiKeySecretRef"]["key"]] == headscale.api_key
+
+
+def test_headscale_without_an_address_is_a_gap(newcomer):
+    result = newcomer.init("--provider", "vultr", "--yes", "--mesh", "headscale")
+
+    assert result.exit_code == 1
+    assert "tgp init --mesh headscale --login-server https://HEADSCALE" in result.output
+
+
+def test_a_question_without_a_terminal_is_wrong_use(newcomer):
+    assert newcomer.init("--provider", "vultr").exit_code == 2
+    assert newcomer.init("--provider", "vultr", "-o", "yaml").exit_code == 2
+    assert newcomer.init("--provider", "nobody", "--yes").exit_code == 2
+
+
+def test_a_key_of_the_terminal_is_used_without_a_question(newcomer, monkeypatch):
+    monkeypatch.setenv("VULTR_API_KEY", newcomer.vultr.key)
+    result = newcomer.init("--yes", given="".join(f"{each}\n" for each in newcomer.secrets[1:]))
+
+    assert result.exit_code == 0, result.output
+    assert newcomer.keys()["VULTR_API_KEY"] == newcomer.vultr.key

@@ -1,5 +1,6 @@
 """`tgp mesh policy`: rules to paste, for the class that is meant."""
 
+import json
 from pathlib import Path
 
 from click.testing import CliRunner, Result
@@ -29,6 +30,10 @@ def a_file(folder: Path, **spec) -> str:
 
 def test_without_a_class_it_is_for_the_usual_tag():
     assert read(run().stdout)["tagOwners"]["tag:tgp-gpu"] == ["tag:tgp-operator"]
+
+
+def test_as_json_it_is_the_same_policy_without_comments():
+    assert json.loads(run("-o", "json").stdout) == read(run().stdout)
 
 
 def test_the_first_readme_s_class_gets_rules_for_its_own_tags():

@@ -1,5 +1,6 @@
 """`tgp node test`: a machine you own is woken, timed and powered off again, by the operator alone."""
 
+import json
 import re
 
 import pytest
@@ -52,6 +53,16 @@ def test_a_machine_is_woken_timed_and_powered_off_and_its_node_is_as_before():
         assert switched_on(env) == 1
         assert (requests(env), is_on(env)) == ([], False)
         assert node_of(env) == before
+
+
+def test_the_result_is_a_document_and_the_steps_are_told_beside_it():
+    with sim_env("node-test-json", "webhook") as env:
+        result = beside(env).tgp("node", "test", BOX, "--yes", "-o", "json")
+        found = json.loads(result.stdout)
+
+        assert (found["kind"], found["machine"], found["works"]) == ("MachineTestReport", BOX, True)
+        assert min(found["onSeconds"], found["offSeconds"]) > 0
+        assert "Node Ready" in result.stderr
 
 
 def test_pods_that_wait_are_kept_off_a_machine_under_test():
@@ -108,7 +119,7 @@ def test_a_machine_that_does_not_wake_is_powered_off_and_the_reason_is_told():
         env.world.run(minutes=20)
 
         assert result.exit_code == 1, result.output
-        assert f"{BOX} did not wake:" in result.output
+        assert f"{BOX} did not become ready:" in result.output
         assert (requests(env), is_on(env), switched_on(env)) == ([], False, 1)
 
 
@@ -159,7 +170,10 @@ class Interrupting(FakeServices):
 @pytest.mark.parametrize(
     ("looks", "left"),
     [
-        ((Look(JOINING, after(60)),), "box is being powered on by request ml/test-box. It goes off when the request"),
+        (
+            (Look(JOINING, after(60)),),
+            "box is being powered on by request ml/test-box. It is powered off when the request",
+        ),
         ((Look(JOINING, after(60)), Look(READY, after(200))), "Request ml/test-box is being deleted"),
     ],
 )

@@ -1,11 +1,12 @@
 """`tgp nodes`: rented machines, machines you own, and others with GPUs."""
 
 import json
+import urllib.request
 from datetime import timedelta
 
 from click.testing import CliRunner
 
-from tests.cli.sample_requests import START, after, drawn, send
+from tests.cli.sample_requests import START, after, drawn, own_node, send
 from tests.cli.test_status import cluster
 from tests.contracts.kubectl.mounted import Mounted
 from tgp.app.main import tgp
@@ -78,13 +79,14 @@ def test_what_may_not_be_read_is_told():
 
 def test_the_cluster_is_asked(cluster: Mounted):
     capacity = {"nvidia.com/gpu": "2"}
-    for name, gpus in (("gpu-train", capacity), ("plain", {})):
-        manifest = {"metadata": {"name": name}, "status": {"capacity": gpus, "allocatable": gpus}}
-        send(f"{cluster.url}/api/v1/nodes", "POST", manifest)
+    with urllib.request.urlopen(f"{cluster.url}/apis/tgp.io/v1/namespaces/ml/gpurequests/train") as answer:  # noqa: S310 - on loopback
+        rented = own_node(json.load(answer))
+    for node, gpus in ((rented, capacity), ({"metadata": {"name": "plain"}}, {})):
+        send(f"{cluster.url}/api/v1/nodes", "POST", {**node, "status": {"capacity": gpus, "allocatable": gpus}})
 
     answer = CliRunner().invoke(tgp, ["nodes", "-o", "json", "--kubeconfig", str(cluster.kubeconfig)])
 
     assert answer.exit_code == 0, answer.output
     (row,) = json.loads(answer.output)["nodes"]
-    assert (row["name"], row["kind"], row["gpus"], row["gpusUsed"]) == ("gpu-train", "rented", 2, 0)
+    assert (row["name"], row["kind"], row["gpus"], row["gpusUsed"]) == (rented["metadata"]["name"], "rented", 2, 0)
     assert row["usdPerHour"] == 1.2

@@ -49,6 +49,16 @@ def test_the_page_lists_the_formats_of_every_command():
     assert listed == there
 
 
+def test_every_command_that_prints_for_people_takes_table_and_text():
+    """One word for one thing: whatever prints takes -o table, and -o text is the same."""
+    for name, command in commands(tgp, "tgp"):
+        option = next((each for each in command.params if "-o" in each.opts), None)
+        if option is None or option.type.choices[0] in ("yaml", "json"):  # objects for kubectl, schemas
+            continue
+        assert option.type.choices[0] == option.default == "table", name
+        assert [option.type.convert(word, option, None) for word in ("table", "text")] == ["table", "table"], name
+
+
 def test_the_page_lists_the_exit_codes_of_every_command():
     table = PAGE.partition("## Exit codes")[2]
 

@@ -4,7 +4,7 @@ import json
 import re
 import urllib.request
 from collections.abc import Iterator, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,9 +20,11 @@ from tgp.api.field_error import Invalid
 from tgp.core.model.hold import Hold
 from tgp.core.model.record import ObjectRecord
 from tgp.core.pools.machine_types import SHAPES, SeenShape, line_of
+from tgp.interfaces.cli.plan_view import proof_words
 from tgp.ports.cluster import Forbidden
 from tgp.services.cluster_reads import ClusterReads
 from tgp.services.manifest_pods import pods_in
+from tgp.services.plan_documents import PodPlan
 from tgp.services.plan_world import seen_by_user
 
 R = TypeVar("R", bound=ObjectRecord)
@@ -84,8 +86,9 @@ def cluster(tmp_path: Path) -> Iterator[Mounted]:
         yield server
 
 
-def with_pool(server: Mounted, **spec: Any) -> None:
-    send(f"{server.url}/apis/tgp.io/v1/namespaces/ml/gpunodepools", "POST", {**POOL, "spec": {**POOL["spec"], **spec}})
+def with_pool(server: Mounted, name: str = "pool", **spec: Any) -> None:
+    written = {**POOL, "metadata": {"name": name, "namespace": "ml"}, "spec": {**POOL["spec"], **spec}}
+    send(f"{server.url}/apis/tgp.io/v1/namespaces/ml/gpunodepools", "POST", written)
 
 
 def plan(server: Mounted, *words: str) -> Answer:
@@ -106,11 +109,29 @@ def test_the_machines_for_pods_that_wait_are_shown_with_price_proof_and_limits(c
     assert "2 pods that wait: would buy 1 machine for $1.67 an hour; 1 pod is not served" in ended.stdout
     assert "1  ml/pool  vultr     1x L40S  1x L40S  us-east  on-demand      1.67  ml/train-0" in ended.stdout
     assert "best price  within 0.1 % of the best possible price" in ended.stdout
-    assert "next cheaper: 1x A10 at $0.75/h from lambdalabs in us-west, provider unavailable" in ended.stdout
+    assert "next cheaper machine: 1x A10 at $0.75/h from lambdalabs in us-west, provider unavailable" in ended.stdout
     assert "limits.maxNodes is 2: 2 machines left now, 1 machine after this plan" in ended.stdout
     assert "limits.maxHourlyCost is $4.0/h: $4.00/h left now, $2.25/h after this plan" in ended.stdout
     assert "not served  ml/big: pool ml/pool: none of 2 offers fits: 1 too small" in ended.stdout
     assert "prices      class standard: from the class's status: vultr" in ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("gap", "without", "words"),
+    [
+        (None, (), "not proven: a cheaper plan may exist"),
+        (0.0004, (), "within 0.1 % of the best possible price"),
+        (0.042, (), "within 4.2 % of the best possible price"),
+        (0.042, ("zone topology",), "within 4.2 % of the best possible price without zone topology"),
+        (
+            0.5,
+            ("zone topology", "pool weights"),
+            "within 50.0 % of the best possible price without zone topology and pool weights",
+        ),
+    ],
+)
+def test_the_proof_says_what_it_leaves_out(gap, without, words):
+    assert proof_words(PodPlan(datetime(2026, 11, 16, tzinfo=UTC), gap=gap, bound_without=without)) == words
 
 
 def test_without_pods_that_wait_nothing_would_be_bought(cluster: Mounted):

@@ -1,7 +1,9 @@
 """`tgp check` with a kubeconfig: everything that is missing, at once, with the command that supplies it."""
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,11 +17,23 @@ from tgp.api.resource import (
     CUSTOM_RESOURCE_DEFINITION,
     DAEMON_SET,
     GPU_NODE_CLASS,
+    LEASE,
     NAMESPACE,
     Resource,
 )
 from tgp.core.classes.rights import missing_rights
-from tgp.services.preflight import DEVICE_PLUGIN, Preflight, exposed_api, preflight
+from tgp.core.reports.manifest_verdict import verdict
+from tgp.services.cluster_failure import REACH
+from tgp.services.manifest_surroundings import surroundings
+from tgp.services.preflight import (
+    CHART_SETTINGS,
+    DEVICE_PLUGIN,
+    NAME_ONE,
+    OPERATOR_LEASE,
+    Preflight,
+    exposed_api,
+    preflight,
+)
 from tgp.services.shipped import operator_rights
 from tgp.sim.apiserver import ApiServer
 from tgp.sim.apiserver.identity import ADMIN
@@ -69,6 +83,35 @@ async def looked(folder: Path, *manifests: tuple[Resource, dict]) -> Preflight:
         return await preflight(a_kubeconfig(folder, listening.url), "", "", expected=True)
     finally:
         await listening.stop()
+
+
+def a_lease(renewed: datetime) -> tuple[Resource, dict]:
+    spec = {"holderIdentity": "tgp-operator_1", "renewTime": f"{renewed:%Y-%m-%dT%H:%M:%S.%f}Z"}
+    metadata = {"name": OPERATOR_LEASE, "namespace": "tgp-system"}
+    return LEASE, {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
+
+
+@pytest.mark.parametrize(("renewed_again", "said"), [(False, "no operator runs"), (True, "is the leader")])
+async def test_a_lease_that_looks_old_is_read_once_more(tmp_path, monkeypatch, renewed_again, said):
+    """The clock of a demo runs so fast that every Lease looks old."""
+    old = datetime.now(UTC) - timedelta(hours=1)
+    server = ApiServer(SystemClock(), SystemEntropy())
+    server.authentication.add_token(TOKEN, ADMIN)
+    for resource, manifest in (home(), a_lease(old)):
+        server.local_api.create(resource, manifest)
+
+    async def meanwhile(_seconds: float) -> None:
+        if renewed_again:
+            patch = a_lease(old + timedelta(minutes=1))[1]["spec"]
+            server.local_api.merge_patch(LEASE, "tgp-system", OPERATOR_LEASE, {"spec": patch})
+
+    listening = await listen(server.handle)
+    monkeypatch.setattr("tgp.services.preflight.asyncio", SimpleNamespace(sleep=meanwhile))
+    try:
+        found = await preflight(a_kubeconfig(tmp_path, listening.url), "", "", expected=True)
+    finally:
+        await listening.stop()
+    assert said in next(one.words for one in found.findings if one.title == "operator")
 
 
 def kinds() -> list[tuple[Resource, dict]]:
@@ -220,6 +263,7 @@ async def test_a_cluster_that_was_named_and_is_not_there_is_a_finding(tmp_path):
 
     assert found.findings[0].good is False
     assert "cannot be read" in found.findings[0].words
+    assert found.findings[0].command == REACH
 
 
 async def test_no_cluster_at_all_is_none_unless_one_was_named(tmp_path, monkeypatch):
@@ -227,4 +271,36 @@ async def test_no_cluster_at_all_is_none_unless_one_was_named(tmp_path, monkeypa
     monkeypatch.delenv("KUBECONFIG", raising=False)
 
     assert await preflight("", "", "", expected=False) == Preflight()
-    assert (await preflight(str(tmp_path / "nothing"), "", "", expected=True)).findings[0].good is False
+    (named,) = (await preflight(str(tmp_path / "nothing"), "", "", expected=True)).findings
+    assert (named.good, named.command) == (False, NAME_ONE)
+
+
+async def test_manifests_are_compared_with_what_the_cluster_has(tmp_path):
+    """`tgp check -f FILE --kubeconfig …`: its classes, Namespaces and version, and the chart's setting."""
+    settings = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": CHART_SETTINGS, "namespace": "tgp-system"},
+        "data": {"settings.yaml": "requireAllowedNamespaces: true\n"},
+    }
+    server = ApiServer(SystemClock(), SystemEntropy())
+    server.authentication.add_token(TOKEN, ADMIN)
+    rented = a_class("rented", providers=[{"name": "vultr"}], instanceRequirements={"gpuTypes": ["A100"]})
+    for resource, manifest in (*kinds(), home(), (CONFIG_MAP, settings), rented):
+        server.local_api.create(resource, manifest)
+    listening = await listen(server.handle)
+    try:
+        found = await surroundings(a_kubeconfig(tmp_path, listening.url), "", "")
+    finally:
+        await listening.stop()
+
+    def told(name: str, namespace: str) -> list[str]:
+        spec = {"gpuType": "H100", "nodeClassRef": {"name": name}}
+        meta = {"name": "r", "namespace": namespace}
+        manifest = {"apiVersion": "tgp.io/v1", "kind": "GPURequest", "metadata": meta, "spec": spec}
+        return [each.path for each in verdict(manifest, found)]
+
+    assert told("rented", "tgp-system") == ["spec.nodeClassRef.name", "spec.gpuType"]
+    assert told("missing", "tgp-system") == ["spec.nodeClassRef.name"]
+    assert found.server is not None
+    assert found.operators == "tgp-system"

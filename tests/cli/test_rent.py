@@ -580,6 +580,22 @@ def test_from_a_terminal_without_keys_to_a_request_in_the_cluster(cluster: Mount
     assert "nowhere" in lost.output
 
 
+def test_a_class_that_names_no_namespaces_serves_none_where_the_operator_requires_it(cluster: Mounted, world: str):
+    home = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "tgp-system"}}
+    send(f"{cluster.url}/api/v1/namespaces", "POST", home)
+    before = on(cluster, "--gpu", "L40S", "--dry-run", "-n", "ml")
+    said = {"metadata": {"annotations": {"tgp.io/require-allowed-namespaces": "true"}}}
+    send(f"{cluster.url}/api/v1/namespaces/tgp-system", "PATCH", said, "application/merge-patch+json")
+    refused = on(cluster, "--gpu", "L40S", "--dry-run", "-n", "ml")
+
+    send(f"{cluster.url}/apis/tgp.io/v1/gpunodeclasses/standard", "DELETE", {})
+    implicit = on(cluster, "--gpu", "L40S", "--dry-run", "-n", "ml", TGP_WORLD=world)
+
+    assert "stopped by" not in before.output
+    assert "stopped by  GPUNodeClass standard does not allow this namespace" in refused.output
+    assert "stopped by  the implicit class does not allow this namespace" in implicit.output
+
+
 def test_a_person_is_asked_and_no_is_the_default(cluster: Mounted, tmp_path: Path):
     words = ("rent", "--gpu", "L40S", "--max-price", "2", "-n", "ml", "--kubeconfig", str(cluster.kubeconfig))
     codes, said = [], []

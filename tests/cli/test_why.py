@@ -73,6 +73,36 @@ def test_a_request_that_waits_says_for_what_since_when_and_what_was_nearest():
     assert "cost        $0.00 an hour now; $0.00 so far" in screen
 
 
+@pytest.mark.parametrize(
+    ("reason", "until"),
+    [
+        ("NodeClassNotReady", "until       its class is ready; waiting costs nothing"),
+        ("NodeClassNotFound", "until       the cause is corrected; waiting costs nothing"),
+    ],
+)
+def test_a_request_that_no_offer_can_help_does_not_wait_for_one(reason, until):
+    assert until in told(waiting_for(reason))
+
+
+@pytest.mark.parametrize(
+    ("spec", "until"),
+    [
+        ({}, "it is terminated, after 24h or after 30m without a pod"),
+        ({"maxLifetime": "Never"}, "it is terminated, after 30m without a pod"),
+        ({"maxLifetime": "Never", "idleTimeout": "Never"}, "it is deleted: neither its age nor idleness"),
+    ],
+)
+def test_a_machine_names_only_the_ends_that_it_has(spec, until):
+    written = document(phase="Provisioning", conditions=(condition("Launched", "True", "Launched", ""),))
+    written["spec"] = {key: value for key, value in written["spec"].items() if key != "maxLifetime"} | spec
+    assert f"until       {until}" in told(decode(GPURequest, written))
+
+    written["metadata"]["ownerReferences"] = [
+        {"apiVersion": "tgp.io/v1", "kind": "GPUNodePool", "name": "jobs", "uid": "u-1", "controller": True}
+    ]
+    assert "until       GPUNodePool jobs deletes it" in told(decode(GPURequest, written))
+
+
 def test_a_limit_names_who_holds_it_the_dearest_first():
     screen = told(LIMITED, holders=HOLDERS)
 
@@ -196,7 +226,7 @@ def test_a_machine_on_its_way_says_by_when_and_what_it_costs():
 
 
 def test_a_machine_that_runs_says_until_when():
-    assert "until       ends at 18:02:10Z, in 179m" in told(READY, now=3610)
+    assert "until       18:02:10Z, in 179m: then the machine is terminated" in told(READY, now=3610)
 
 
 def test_a_machine_that_ends_says_whom_it_waits_for():
@@ -204,7 +234,7 @@ def test_a_machine_that_ends_says_whom_it_waits_for():
 
     assert "Terminating (Idle)" in screen
     assert "No pod has used the GPUs" in screen
-    assert "would help  waits for 2 pods until 16:32:10Z" in screen
+    assert "would help  the end of the pods on the machine: waits for 2 pods until 16:32:10Z" in screen
 
 
 def test_what_is_over_tells_what_it_cost_and_that_it_stays():

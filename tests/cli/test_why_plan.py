@@ -9,7 +9,7 @@ import click
 import pytest
 
 from tests.cli.program import Answer, answer
-from tests.cli.sample_requests import BOUGHT, become, condition, document, send
+from tests.cli.sample_requests import BOUGHT, become, condition, document, own_node, reserved_name, send
 from tests.cli.test_plan import BARE, cluster, pod_spec, waits, with_pool
 from tests.contracts.kubectl.mounted import Mounted
 from tests.core.market.offers import NOW, an_offer
@@ -49,7 +49,7 @@ def test_a_pod_that_waits_says_what_would_be_bought_for_it_and_since_when_it_wai
     assert "waits for   a machine: pool ml/pool would buy one now" in said
     assert "since       2026-11-16 13:50Z" in said
     assert "would buy   1x L40S at $1.67/h from vultr in us-east for pool ml/pool, with ml/train-0 on it" in said
-    assert "            next cheaper: 1x A10 at $0.75/h" in said
+    assert "            next cheaper machine: 1x A10 at $0.75/h" in said
 
 
 def test_a_pod_that_no_pool_serves_has_a_reason_for_each_pool(cluster: Mounted):
@@ -126,6 +126,10 @@ def test_a_pod_behind_the_gate_of_a_budget_names_it_and_when_hours_come_back(clu
     assert "ml/team-a is used up (100.2 of 100 GPU-hours): hours come back at 2026-11-16T15:00:00Z" in said
     assert "nothing is bought for it" in said
     assert "get gwb -n ml" in said
+    waits(cluster, "train-1")
+    said = " ".join(why(cluster, "pod/train-1").stdout.split())
+    assert "pod ml/train-1: Pending (BudgetUsedUp)" in said
+    assert "ml/team-a is used up (100.2 of 100 GPU-hours): hours come back at 2026-11-16T15:00:00Z. No machine" in said
 
 
 def test_a_pod_of_another_scheduler_is_not_planned_for(cluster: Mounted):
@@ -180,9 +184,9 @@ def test_a_pod_whose_machines_did_not_serve_it_says_so(cluster: Mounted):
 def test_a_node_without_work_says_that_its_pool_deletes_it(cluster: Mounted):
     with_pool(cluster)
     joined(cluster)
-    said = why(cluster, "node/gpu-1").stdout
+    said = why(cluster, f"node/{own(cluster)}").stdout
 
-    assert "node gpu-1: Ready   1x L40S from vultr at $1.20/h" in said
+    assert f"node {own(cluster)}: Ready   1x L40S from vultr at $1.20/h" in said
     assert "machine     request ml/of-pool, bought for pool ml/pool" in said
     assert "used by     no pod that uses a GPU" in said
     assert "ends        the pool deletes it next: No pod has used the GPUs for 10m (since 14:05:00Z)" in said
@@ -192,19 +196,19 @@ def test_a_node_that_is_used_or_protected_says_why_it_is_kept(cluster: Mounted):
     with_pool(cluster)
     joined(cluster)
     runs(cluster, "busy", **{"tgp.io/do-not-disrupt": "true"})
-    said = why(cluster, "no/gpu-1").stdout
+    said = why(cluster, f"no/{own(cluster)}").stdout
 
     assert "used by     ml/busy" in said
     assert "kept        1 pod uses its GPUs" in said
     assert "            Pod ml/busy is annotated tgp.io/do-not-disrupt" in said
-    assert "runs        on Node gpu-1" in why(cluster, "pod/busy").stdout
+    assert f"runs        on Node {own(cluster)}" in why(cluster, "pod/busy").stdout
     assert "machine     request ml/of-pool, 1x L40S from vultr at $1.20/h" in why(cluster, "pod/busy").stdout
 
 
 def test_a_node_that_waits_for_the_end_of_its_time_says_when(cluster: Mounted):
     with_pool(cluster, disruption={"consolidateAfter": "87600h"})
     joined(cluster)
-    found = json.loads(why(cluster, "node/gpu-1", "-o", "json").stdout)
+    found = json.loads(why(cluster, f"node/{own(cluster)}", "-o", "json").stdout)
 
     assert (found["pool"], found["ends"], found["deletedAt"]) == ("ml/pool", None, "2036-11-13T14:05:00Z")
 
@@ -213,14 +217,26 @@ def test_a_node_whose_pods_are_not_moved_to_cheaper_machines_says_why(cluster: M
     with_pool(cluster, disruption={"consolidationPolicy": "WhenEmptyOrUnderutilized"})
     joined(cluster)
     runs(cluster, "busy")
-    said = " ".join(why(cluster, "node/gpu-1").stdout.split())
+    said = " ".join(why(cluster, f"node/{own(cluster)}").stdout.split())
 
     assert (
         "its pods are not moved to cheaper machines: Pod ml/busy has no controller that would create it again" in said
     )
 
 
-def test_a_node_of_nobody_we_know_is_left_alone(cluster: Mounted):
+def test_a_node_whose_pool_may_not_buy_says_that_its_pods_are_not_moved(cluster: Mounted):
+    with_pool(cluster, disruption={"consolidationPolicy": "WhenEmptyOrUnderutilized"})
+    joined(cluster)
+    runs(cluster, "busy")
+    status = {"conditions": [condition("Ready", reason="NodeClassSuspended", message="Class standard is suspended")]}
+    where = f"{cluster.url}/apis/tgp.io/v1/namespaces/ml/gpunodepools/pool/status"
+    send(where, "PATCH", {"status": status}, "application/merge-patch+json")
+    said = " ".join(why(cluster, f"node/{own(cluster)}").stdout.split())
+
+    assert "its pods are not moved to cheaper machines: its pool buys nothing now: Class standard is suspended" in said
+
+
+def test_a_node_of_an_unknown_owner_is_left_alone(cluster: Mounted):
     send(f"{cluster.url}/api/v1/nodes", "POST", {"metadata": {"name": "own"}})
 
     assert "tgp neither pays for it nor terminates it" in why(cluster, "node/own").stdout
@@ -279,40 +295,45 @@ def test_what_is_no_name_is_wrong_use(text: str):
         read_subject(text)
 
 
-def machine(server: Mounted, anchor: str, status: dict[str, Any]) -> None:
+def machine(server: Mounted, anchor: str, status: dict[str, Any], pool: str = "pool") -> None:
     """A request that the pool wrote for this pod."""
-    pool = read(server, "apis/tgp.io/v1/namespaces/ml/gpunodepools/pool")
-    owner = {"apiVersion": "tgp.io/v1", "kind": "GPUNodePool", "name": "pool", "uid": pool["metadata"]["uid"]}
+    uid = read(server, f"apis/tgp.io/v1/namespaces/ml/gpunodepools/{pool}")["metadata"]["uid"]
+    owner = {"apiVersion": "tgp.io/v1", "kind": "GPUNodePool", "name": pool, "uid": uid}
     requests = f"{server.url}/apis/tgp.io/v1/namespaces/ml/gpurequests"
-    meta = {"name": "of-pool", "namespace": "ml", "ownerReferences": [{**owner, "controller": True}]}
+    meta = {"name": f"of-{pool}", "namespace": "ml", "ownerReferences": [{**owner, "controller": True}]}
     meta["annotations"] = {"tgp.io/for": anchor}
     send(requests, "POST", {**document(), "metadata": meta})
-    become(f"{requests}/of-pool", json.dumps(status))
+    become(f"{requests}/of-{pool}", json.dumps(status))
 
 
-def joined(server: Mounted) -> None:
-    """A machine of the pool that has become Node gpu-1."""
+def own(server: Mounted, pool: str = "pool") -> str:
+    """The name of the Node of the pool's machine."""
+    return reserved_name(read(server, f"apis/tgp.io/v1/namespaces/ml/gpurequests/of-{pool}"))
+
+
+def joined(server: Mounted, pool: str = "pool") -> None:
+    """A machine of the pool that has become a Node."""
     status = {
         "phase": "Ready",
         "nodeClass": "standard",
         "attempts": [BOUGHT],
-        "nodeName": "gpu-1",
         "readyAt": "2026-11-16T14:00:00Z",
         "idleSince": "2026-11-16T14:05:00Z",
         "conditions": [condition("Initialized")],
     }
-    machine(server, "another-pod", status)
+    machine(server, "another-pod", status, pool)
     nodes = f"{server.url}/api/v1/nodes"
-    send(nodes, "POST", {"metadata": {"name": "gpu-1", "labels": {"tgp.io/request": "of-pool"}}})
+    node = own(server, pool)
+    send(nodes, "POST", own_node(read(server, f"apis/tgp.io/v1/namespaces/ml/gpurequests/of-{pool}")))
     room = {"cpu": "16", "memory": "64Gi", "pods": "110", "nvidia.com/gpu": "1"}
     ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "lastTransitionTime": "2026-11-16T14:00:00Z"}
     state = {"status": {"allocatable": room, "capacity": room, "conditions": [ready]}}
-    send(f"{nodes}/gpu-1/status", "PATCH", state, "application/merge-patch+json")
+    send(f"{nodes}/{node}/status", "PATCH", state, "application/merge-patch+json")
 
 
 def runs(server: Mounted, name: str, **annotations: str) -> None:
     pods = f"{server.url}/api/v1/namespaces/ml/pods"
-    spec = {**pod_spec(), "nodeName": "gpu-1"}
+    spec = {**pod_spec(), "nodeName": own(server)}
     send(pods, "POST", {"metadata": {"name": name, "annotations": annotations}, "spec": spec})
     send(
         f"{pods}/{name}/status",
@@ -329,5 +350,5 @@ def test_the_chance_to_lose_a_spot_machine_is_shown():
         dict(reversed([*pod_rows(PodEnquiry(pod, NOW, WAITS, "", plan=PodPlan(NOW, orders=(order,))))]))
         for order in made
     ]
-    assert "spot: a chance of 12.5 % an hour to be lost is counted" in shown[0].values()
+    assert "spot: a loss of the machine is counted with a chance of 12.5 % an hour" in shown[0].values()
     assert "" not in shown[1]

@@ -27,6 +27,8 @@ def budget(chance: random.Random, name: str, namespace: str) -> tuple[dict[str, 
         "gpuResourceName": chance.choice(RESOURCES),
         "accounting": chance.choice(("Observed", "Observed", "Exact")),
     }
+    if chance.random() < 0.5:
+        spec["quota"]["usd"] = "250"
     if namespace == OPERATORS:
         spec["namespaceSelector"] = {} if chance.random() < 0.1 else _selector(chance)
     if chance.random() < 0.3:
@@ -40,6 +42,10 @@ def budget(chance: random.Random, name: str, namespace: str) -> tuple[dict[str, 
     status: dict[str, Any] = {"conditions": [_condition("Ready", True), _condition("QuotaExceeded", exceeded)]}
     if chance.random() < 0.8:
         status["consumedGpuHours"] = "10.25"
+    if chance.random() < 0.3:
+        status["quotaGpuHours"] = chance.choice((30, "12.5"))
+    if chance.random() < 0.4:
+        status["consumedUsd"] = "251.5"
     if chance.random() < 0.5:
         status["nextChangeAt"] = "2026-11-17T21:30:00Z"
     return {"apiVersion": "tgp.io/v1", "kind": "GPUWorkloadBudget", "metadata": metadata, "spec": spec}, status

@@ -49,12 +49,11 @@ def a_stateful_set(name: str, namespace: str) -> dict[str, Any]:
 
 
 def every_kind(namespace: str) -> tuple[dict[str, Any], ...]:
-    return (
-        a_pod("bare", namespace),
-        a_job("train", namespace),
-        a_deployment("serve", namespace),
-        a_stateful_set("keep", namespace),
-    )
+    return (a_pod("bare", namespace), *owners(namespace))
+
+
+def owners(namespace: str) -> tuple[dict[str, Any], ...]:
+    return (a_job("train", namespace), a_deployment("serve", namespace), a_stateful_set("keep", namespace))
 
 
 def without_gpu(pod: dict[str, Any]) -> dict[str, Any]:

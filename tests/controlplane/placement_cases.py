@@ -1,7 +1,7 @@
 """Random pods and nodes about which three schedulers must agree: pairs, and small clusters.
 
 Cases share one control plane and must not mix: nodes carry the label `case`, pods select it, and every topology key is
-the case's own.
+the case's own, or is `kubernetes.io/hostname` and looks at the case's own pods.
 """
 
 from collections.abc import Iterator
@@ -17,6 +17,7 @@ PLAIN, GOLD = "judge-plain", "judge-gold"
 NAMESPACES: dict[str, dict[str, str]] = {PLAIN: {"tier": "tin"}, GOLD: {"tier": "gold"}}
 ZONE, OLD_ZONE = "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"
 REGION = "topology.kubernetes.io/region"
+HOSTNAME = "kubernetes.io/hostname"
 GPU = "nvidia.com/gpu"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 CORDON = "node.kubernetes.io/unschedulable"
@@ -73,18 +74,18 @@ def pairs(seed: str, count: int) -> Iterator[Case]:
         yield case
 
 
-def clusters(seed: str, count: int) -> Iterator[Case]:
-    """3 to 6 nodes, and 3 to 8 pods that look at each other."""
+def clusters(seed: str, count: int, prefix: str = "c") -> Iterator[Case]:
+    """3 to 6 nodes, and 3 to 8 pods that look at each other. `prefix`: of their names."""
     for number in range(count):
         luck = Random(f"{seed} cluster {number}")
-        case = Case(f"c{number}")
-        zone, host = f"zone.{case.name}", f"host.{case.name}"
+        case = Case(f"{prefix}{number}")
+        zone, host = f"zone.{case.name}", luck.choice((HOSTNAME, f"host.{case.name}"))
         for at in range(luck.randint(3, 6)):
             name = f"{case.name}-{at}"
             node = _plain_node(name, case.name)
             node["metadata"]["labels"] |= {host: name, zone: luck.choice("abc")}
             if luck.random() < 0.12:
-                del node["metadata"]["labels"][luck.choice((zone, host))]
+                del node["metadata"]["labels"][zone if host == HOSTNAME else luck.choice((zone, host))]
             if luck.random() < 0.15:
                 node["spec"]["taints"] = [{"key": "k1", "value": "v", "effect": luck.choice(EFFECTS)}]
             if luck.random() < 0.3:
@@ -336,11 +337,13 @@ def _neighbour(luck: Random, name: str, case: Case, keys: tuple[str, str]) -> Ob
     kind = luck.random()
     if kind < 0.4:
         chosen = luck.sample(keys, luck.choice((1, 1, 2)))
-        spec["topologySpreadConstraints"] = [_spread(luck, key) for key in chosen]
+        spec["topologySpreadConstraints"] = [_spread(luck, case.name, key) for key in chosen]
     if 0.3 < kind < 0.65:
-        affinity["podAffinity"] = {REQUIRED: [_pod_term(luck, keys) for _ in range(luck.choice((1, 1, 2)))]}
+        affinity["podAffinity"] = {REQUIRED: [_pod_term(luck, case.name, keys) for _ in range(luck.choice((1, 1, 2)))]}
     if kind > 0.6:
-        affinity["podAntiAffinity"] = {REQUIRED: [_pod_term(luck, keys) for _ in range(luck.choice((1, 1, 2)))]}
+        affinity["podAntiAffinity"] = {
+            REQUIRED: [_pod_term(luck, case.name, keys) for _ in range(luck.choice((1, 1, 2)))]
+        }
     return pod
 
 
@@ -348,18 +351,20 @@ def _named(host: str) -> Object:
     return {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [host]}]}
 
 
-def _spread(luck: Random, key: str) -> Object:
+def _spread(luck: Random, case: str, key: str) -> Object:
     spread: Object = {
         "topologyKey": key,
         "maxSkew": luck.choice((1, 1, 2)),
         "whenUnsatisfiable": luck.choice(("DoNotSchedule", "DoNotSchedule", "DoNotSchedule", "ScheduleAnyway")),
-        "labelSelector": _selector(luck),
+        "labelSelector": _selector(luck, case, key),
     }
     if spread["whenUnsatisfiable"] == "DoNotSchedule" and luck.random() < 0.3:
         spread["minDomains"] = luck.randint(1, 4)
     for policy in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
         if luck.random() < 0.3:
             spread[policy] = luck.choice(("Honor", "Ignore"))
+    if key == HOSTNAME:
+        spread.pop("nodeAffinityPolicy", None)  # else Nodes of other cases would count
     if spread["labelSelector"] is None:
         del spread["labelSelector"]
     elif luck.random() < 0.3 and "version" not in str(spread["labelSelector"]):  # in both places it is refused
@@ -367,9 +372,9 @@ def _spread(luck: Random, key: str) -> Object:
     return spread
 
 
-def _selector(luck: Random) -> Object | None:
+def _selector(luck: Random, case: str, key: str) -> Object | None:
     app = luck.choice("xy")
-    return luck.choice(
+    selector: Object | None = luck.choice(
         (
             {"matchLabels": {"app": app}},
             {"matchLabels": {"app": app}},
@@ -383,11 +388,14 @@ def _selector(luck: Random) -> Object | None:
             None,
         )
     )
+    if selector is not None and key == HOSTNAME:
+        selector["matchLabels"] = {CASE: case, **selector.get("matchLabels", {})}
+    return selector
 
 
-def _pod_term(luck: Random, keys: tuple[str, str]) -> Object:
+def _pod_term(luck: Random, case: str, keys: tuple[str, str]) -> Object:
     term: Object = {"topologyKey": luck.choice(keys)}
-    selector = _selector(luck)
+    selector = _selector(luck, case, term["topologyKey"])
     if selector is not None:
         term["labelSelector"] = selector
         if luck.random() < 0.15 and "version" not in str(selector):

@@ -30,9 +30,12 @@ class Replicas:
         logs: Path,
         lease: tuple[str, ...] = LEASE,
         shortened: Mapping[str, float] | None = None,
+        *,
+        variables: Mapping[str, str] | None = None,  # of their environment, besides ours
     ) -> None:
         self._lease = lease
         self._shortened = json.dumps(dict(shortened or {}))
+        self._variables = dict(variables or {})
         self._plane = plane
         self._signposts = signposts
         self._logs = logs
@@ -43,10 +46,14 @@ class Replicas:
         """A token of its own for each, as a pod has."""
         kubeconfig = self._plane.kubeconfig_for_service_account("tgp-system", "tgp-operator")
         command = [sys.executable, "-m", replica.__name__, "operator", "--listen=", *self._lease]
-        environment = quiet_environment() | {
-            replica.VARIABLE: self._signposts,
-            replica.SHORTENED: self._shortened,
-        }
+        environment = (
+            quiet_environment()
+            | self._variables
+            | {
+                replica.VARIABLE: self._signposts,
+                replica.SHORTENED: self._shortened,
+            }
+        )
         with self._log(name).open("ab") as log:
             self._running[name] = subprocess.Popen(
                 [*command, f"--kubeconfig={kubeconfig}", f"--identity={name}"],

@@ -4,21 +4,24 @@ The audit log of the API server tells in which order things were asked for.
 """
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 import pytest
 
-from tests.controlplane.node_registrar import GPU, NodeRegistrar
+from tests.controlplane.node_registrar import GPU, SILENT, NodeRegistrar
 from tests.controlplane.replica import SHORT
 from tests.controlplane.replicas import Replicas
-from tests.controlplane.simulators import Simulators
+from tests.controlplane.simulators import POWER_HOST, Simulators
 from tests.controlplane.test_lifecycle import installed
 from tests.controlplane.test_pools import EPHEMERAL, OPERATOR, PROVIDER, bought, pods_of, running
+from tgp.sim.clouds.cloud_faults import CloudVerb
+from tools.controlplane.client import Refused
 from tools.controlplane.fixtures import a_control_plane
 from tools.controlplane.kubectl import Kubectl
+from tools.controlplane.nodes import FAKE, fake_node
 from tools.controlplane.plane import EVERYTHING, ControlPlane
 
 PODS = 2
@@ -148,6 +151,43 @@ def manifests(simulators: Simulators) -> tuple[dict[str, Any], ...]:
     )
 
 
+@dataclass
+class SeenMoves:
+    """What looks at the requests show: which machine leaves in which move, and when its replacements were ready."""
+
+    moves: dict[str, str] = field(default_factory=dict)  # by name of a machine
+    ready: dict[str, dict[str, datetime | None]] = field(default_factory=dict)  # by move and name of a replacement
+
+    def look(self, found: dict[str, dict[str, Any]]) -> None:
+        for name, each in found.items():
+            said = each["metadata"].get("annotations", {})
+            if (move := said.get("tgp.io/move")) is None:
+                continue
+            if "tgp.io/replaces" not in said:
+                self.moves[name] = move
+                continue
+            at = each.get("status", {}).get("readyAt")
+            self.ready.setdefault(move, {})[name] = datetime.fromisoformat(at) if at else None
+
+
+def nothing_left_early(plane: ControlPlane, seen: SeenMoves, names: Collection[str], pods: str) -> None:
+    """By the audit log: machines went after all replacements of their move were ready, and pods after that."""
+    calls = asked(plane)
+    deleted = {each.name: each.at for each in calls if (each.verb, each.resource) == ("delete", "gpurequests")}
+    ours = [each for each in calls if each.name.startswith(pods)]
+    evictions = [each for each in ours if each.resource == "pods/eviction"]
+    assert len(evictions) >= len(names)
+    assert not [each for each in ours if (each.verb, each.resource) == ("delete", "pods")]
+    assert set(seen.moves) >= set(names)
+    for name in names:
+        replacements = seen.ready[seen.moves[name]]
+        assert replacements, "a replacement was ordered"
+        for at in replacements.values():
+            assert at is not None, "a replacement was never ready"
+            assert deleted[name] >= at, "it went before its replacements were ready"
+    assert evictions[0].at >= min(deleted[name] for name in names), "a pod was evicted early"
+
+
 def test_another_image_replaces_machines_first_and_pods_leave_one_at_a_time(plane, admin, simulators, replicas):
     admin.apply(*manifests(simulators))
     replicas.until(lambda: len(running(pods_of(plane))) == PODS, lambda: f"all pods run: {told(plane)}")
@@ -155,32 +195,19 @@ def test_another_image_replaces_machines_first_and_pods_leave_one_at_a_time(plan
     assert len(before) == PODS
 
     plane.admin.call("PATCH", f"/apis/tgp.io/v1/gpunodeclasses/{CLASS}", {"spec": {"talosConfig": {"image": SECOND}}})
-    ready: dict[str, datetime] = {}  # by name of a replacement
-    replaces: dict[str, str] = {}  # by name of a machine: its replacement
-    least = PODS
+    seen, least = SeenMoves(), PODS
 
     def replaced() -> bool:
         nonlocal least
         found = requests(plane)
         least = min(least, len(running(pods_of(plane))))
-        for name, each in found.items():
-            if candidate := each["metadata"].get("annotations", {}).get("tgp.io/replaces"):
-                replaces[candidate] = name
-                if at := each.get("status", {}).get("readyAt"):
-                    ready.setdefault(name, datetime.fromisoformat(at))
+        seen.look(found)
         return not before.keys() & found.keys() and len(running(pods_of(plane))) == PODS
 
     replicas.until(replaced, lambda: f"all are replaced: {told(plane)}")
-    assert sorted(replaces) == sorted(before)
+    assert sorted(seen.moves) == sorted(before)
     assert least >= PODS - 1
-    calls = asked(plane)
-    deleted = {each.name: each.at for each in calls if (each.verb, each.resource) == ("delete", "gpurequests")}
-    evictions = [each for each in calls if each.resource == "pods/eviction"]
-    assert len(evictions) >= PODS
-    assert not [each for each in calls if (each.verb, each.resource) == ("delete", "pods")]
-    for name, replacement in replaces.items():
-        assert deleted[name] >= ready[replacement], "it went before its replacement was ready"
-    assert evictions[0].at >= min(deleted.values()), "a pod was evicted early"
+    nothing_left_early(plane, seen, before, "serve-")
     assert len(bought(simulators)) == 2 * PODS
     replicas.until(lambda: sum(machine.alive for machine in bought(simulators)) == PODS, "the old ones are gone")
 
@@ -244,13 +271,103 @@ def test_three_machines_become_two_and_pods_leave_one_at_a_time(plane, admin, si
     assert len(before) == 3
 
     sells(simulators, rtx4090_2=0.20)
-    least = 3
+    seen, least = SeenMoves(), 3
 
     def exchanged() -> bool:
         nonlocal least
         least = min(least, at_work())
+        seen.look(own())
         return not before.keys() & own().keys() and at_work() == 3
 
     replicas.until(exchanged, lambda: f"three became two: {told(plane)}", within_s=300)
     assert least >= 2
     assert len(own()) == 2
+    nothing_left_early(plane, seen, before, "batch-")
+
+
+# -- machines you own, by environment variables ------------------------------------------------------------------------
+
+BOX = "cellar-1"
+ENVIRONMENT = {
+    "GPU_NODE_1_NAME": BOX,
+    "GPU_NODE_1_GPU_COUNT": "2",
+    "GPU_NODE_1_SCALE_UP_ENDPOINT": f"http://{POWER_HOST}/{BOX}/on",
+    "GPU_NODE_1_SCALE_DOWN_ENDPOINT": f"http://{POWER_HOST}/{BOX}/off",
+}
+POWER_NODES = "/apis/tgp.io/v1/gpunodeclasses/power-nodes"
+ITS_POOL = "/apis/tgp.io/v1/namespaces/tgp-system/gpunodepools/power-nodes"
+SILENT_FOR = {"tgp.core.requests.lifecycle:OFF_SHOWN_AFTER": 5}  # seconds: without a status endpoint its Node tells
+
+
+@pytest.fixture
+def seeded(plane, admin, simulators, replicas, tmp_path) -> Iterator[Replicas]:
+    """An operator with these variables, instead of the one without. The machine was a Node once, and is off."""
+    path = f"/api/v1/nodes/{BOX}"
+    plane.admin.call("POST", "/api/v1/nodes", fake_node(BOX, {GPU: "2"}, {"nvidia.com/gpu.present": "true"}))
+    replicas.until(lambda: plane.admin.call("GET", path)["status"].get("conditions"), "KWOK knows its Node")
+    plane.admin.call("PATCH", path, {"metadata": {"annotations": dict.fromkeys(FAKE)}})
+    plane.admin.call("PATCH", f"{path}/status", {"status": {"conditions": SILENT}})
+    replicas.stop("first")
+    aboard = Replicas(plane, simulators.signposts(), tmp_path, shortened={**SHORT, **SILENT_FOR}, variables=ENVIRONMENT)
+    aboard.start("seeded")
+    yield aboard
+    aboard.leave()
+
+
+def owned_on(simulators: Simulators) -> list[str]:
+    """Machines of the power API that are on."""
+    return [machine.product.sku for _, machine in simulators.machines("webhook") if machine.alive]
+
+
+def calls(simulators: Simulators, verb: CloudVerb) -> int:
+    return simulators.look(lambda api: api.simulators["webhook"].calls[verb])
+
+
+def test_variables_of_the_environment_wake_a_machine_for_a_pod_and_it_is_off_again(plane, simulators, seeded):
+    """`tgp operator` and a power API on a socket: class and pool are written, a pod runs, the machine goes off."""
+    seeded.until(lambda: there(plane, POWER_NODES) and there(plane, ITS_POOL), "class and pool are written")
+    (machine,) = plane.admin.call("GET", POWER_NODES)["spec"]["providers"][0]["settings"]["machines"]
+    assert (machine["name"], machine["gpuCount"]) == (BOX, 2)
+    providers = [{"name": "webhook", "settings": {"machines": [machine | {"minOnTime": "5s"}]}}]
+    plane.admin.call("PATCH", POWER_NODES, {"spec": {"providers": providers}})
+    plane.admin.call("PATCH", ITS_POOL, {"spec": {"disruption": {"consolidateAfter": "5s"}}})
+
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "on-the-box", "namespace": "default"},
+        "spec": {
+            "nodeSelector": {"kubernetes.io/hostname": BOX},
+            "containers": [{"name": "work", "image": "any", "resources": {"limits": {GPU: 1}}}],
+        },
+    }
+    plane.admin.call("POST", "/api/v1/namespaces/default/pods", pod)
+    seeded.until(lambda: "on-the-box" in running(pods_of(plane)), lambda: f"the pod runs: {owned_requests(plane)}")
+    assert owned_on(simulators) == [BOX]
+    assert calls(simulators, CloudVerb.LAUNCH) == 1
+    assert calls(simulators, CloudVerb.TERMINATE) == 0
+
+    plane.admin.call("DELETE", "/api/v1/namespaces/default/pods/on-the-box?gracePeriodSeconds=0")
+    seeded.until(lambda: not owned_on(simulators), lambda: f"it is off: {owned_requests(plane)}")
+    seeded.until(lambda: not owned_requests(plane), lambda: f"its request is gone: {owned_requests(plane)}")
+    assert calls(simulators, CloudVerb.LAUNCH) == 1
+    assert there(plane, f"/api/v1/nodes/{BOX}"), "the Node stays"
+
+
+def there(plane: ControlPlane, path: str) -> bool:
+    try:
+        plane.admin.call("GET", path)
+    except Refused as error:
+        if error.status != 404:
+            raise
+        return False
+    return True
+
+
+def owned_requests(plane: ControlPlane) -> dict[str, list[str]]:
+    found = plane.admin.call("GET", "/apis/tgp.io/v1/namespaces/tgp-system/gpurequests")["items"]
+    return {
+        each["metadata"]["name"]: [f"{row['type']}: {row['message']}" for row in each["status"].get("conditions", ())]
+        for each in found
+        if "status" in each
+    }

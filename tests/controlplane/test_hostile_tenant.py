@@ -164,7 +164,7 @@ def knowledge(plane: ControlPlane, simulators: Simulators, endpoint: str, name: 
     )
 
 
-def test_whatever_a_tenant_forges_concerns_nobody_else(plane, simulators, replicas):
+def test_whatever_a_tenant_forges_concerns_no_other_tenant(plane, simulators, replicas):
     """0 calls to the tenant's address, 0 Secrets read beyond those that classes name, 0 machines of others touched."""
     listener, luck = Listener(), Random("hostile")
     simulators.look(

@@ -1,4 +1,4 @@
-"""The chart on a real control plane: install, act, upgrade, uninstall.
+"""The charts on a real control plane, from an OCI registry: install, act, upgrade, uninstall.
 
 KWOK plays the pods. The operator itself runs beside them as a process of this repository, under the ServiceAccount and
 with the settings file that the chart made.
@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import textwrap
 import time
 import urllib.error
 import urllib.request
@@ -18,11 +19,13 @@ from pathlib import Path
 
 import pytest
 
-from tools.controlplane.fixtures import a_control_plane
-from tools.controlplane.helm import HelmFailed
+from tgp import __version__
+from tools.controlplane.fixtures import a_control_plane, say_past_capturing
+from tools.controlplane.helm import Helm, HelmFailed
 from tools.controlplane.kubectl import Kubectl
 from tools.controlplane.nodes import fake_node
 from tools.controlplane.plane import EVERYTHING, ControlPlane
+from tools.controlplane.registry import Registry, a_registry
 from tools.manifests import CHART, INSTALL, KINDS_CHART, ROOT
 
 NAMESPACE = "tgp-system"
@@ -37,6 +40,47 @@ spec:
   providers: [{name: simulated}]
   networking: {backend: none}
 """
+
+RENTING_CLASS = """
+apiVersion: tgp.io/v1
+kind: GPUNodeClass
+metadata: {name: rented}
+spec:
+  providers: [{name: vultr}]
+  networking: {backend: none}
+"""
+
+TAILSCALE = "--set=networking.tailscale.operatorEnabled=true"
+TAILSCALE_KIND = {  # one of those that the Tailscale operator brings
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "connectors.tailscale.com"},
+    "spec": {
+        "group": "tailscale.com",
+        "scope": "Cluster",
+        "names": {"kind": "Connector", "plural": "connectors"},
+        "versions": [
+            {
+                "name": "v1alpha1",
+                "served": True,
+                "storage": True,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+            }
+        ],
+    },
+}
+
+
+NOT_IN_THE_TAILNET = (
+    "Missing: the Tailscale operator.",
+    "Missing: Service default/kubernetes in the tailnet",
+    "kubectl annotate service kubernetes -n default tailscale.com/expose=true",
+)
+IN_THE_TAILNET = (
+    "Service default/kubernetes is exposed in the tailnet on port 443:",
+    "Talos does not resolve MagicDNS names",
+    "cluster.apiServer.certSANs",
+)
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +104,20 @@ def admin(plane, kubectl_program) -> Kubectl:
     run("apply", "--server-side", f"--filename={ROOT / 'deploy' / 'crds'}")  # by hand, before Helm is used
     run("wait", "--for=condition=Established", "crd", "--all", "--timeout=120s")
     return run
+
+
+@pytest.fixture(scope="module")
+def registry(pytestconfig, tmp_path_factory) -> Iterator[Registry]:
+    log = tmp_path_factory.mktemp("registry") / "registry.log"
+    with a_registry(log, lambda line: say_past_capturing(pytestconfig, line)) as running:
+        yield running
+
+
+def pushed(helm: Helm, registry: Registry, chart: Path, folder: Path) -> tuple[str, ...]:
+    """Packages a chart and pushes it; gives what names it to Helm from then on."""
+    helm("package", str(chart), f"--destination={folder}")
+    helm("push", str(folder / f"{chart.name}-{__version__}.tgz"), registry.charts, "--plain-http")
+    return f"{registry.charts}/{chart.name}", f"--version={__version__}", "--plain-http"
 
 
 @contextmanager
@@ -119,17 +177,56 @@ def reason(admin: Kubectl) -> str:
     return admin("get", "gpunodeclass/gpus", "-o", 'jsonpath={.status.conditions[?(@.type=="Ready")].reason}').strip()
 
 
+def expose(admin: Kubectl) -> None:
+    """As the Tailscale operator is installed, and the API server is in the tailnet."""
+    admin.apply(TAILSCALE_KIND)
+    admin("wait", "--for=condition=Established", "crd/connectors.tailscale.com", "--timeout=60s")
+    admin("annotate", "service/kubernetes", "-n", "default", "tailscale.com/expose=true", "--overwrite")
+
+
+def withdraw(admin: Kubectl) -> None:
+    admin("delete", "crd/connectors.tailscale.com")
+    admin("annotate", "service/kubernetes", "-n", "default", "tailscale.com/expose-")
+
+
 def disown_kinds(admin: Kubectl) -> None:
     """As they are after a first install, when they belong to no release."""
     crds = admin("get", "crd", "-o", "name").split()
     admin("annotate", *crds, "meta.helm.sh/release-name-", "meta.helm.sh/release-namespace-")
 
 
-def test_the_life_of_an_installation(plane, admin, helm, tmp_path):
+def keys_are_asked_for(admin: Kubectl, notes: Callable[[], str]) -> None:
+    """By the notes of an upgrade, where a class needs one."""
+    assert "Missing: Secret" not in notes(), "the only class is of the simulated provider"
+    admin("apply", "--filename=-", stdin=RENTING_CLASS)
+    assert "Missing: Secret tgp-operator-secret" in notes()
+    admin("create", "secret", "generic", "tgp-operator-secret", "-n", NAMESPACE)
+    told = notes()
+    assert [words for words in NOT_IN_THE_TAILNET if words not in told] == []
+    assert "Secret tgp-operator-secret has none." in told
+    assert f"kubectl -n {NAMESPACE} patch secret tgp-operator-secret" in told
+    mesh = '{"stringData":{"client-id":"none"}}'
+    admin("patch", "secret", "tgp-operator-secret", "-n", NAMESPACE, "-p", mesh)
+    assert "Missing: API keys of your providers. None of those keys is a provider's" in notes()
+
+
+def a_class_is_suggested(admin: Kubectl, notes: Callable[[], str]) -> None:
+    """That can be applied as it is shown: the chart came from a registry, and there is no clone."""
+    admin("delete", "gpunodeclasses", "--all")
+    told = notes()
+    shown = told.partition("kubectl apply -f - <<EOF\n")[2].partition("  EOF\n")[0]
+    admin("apply", "--filename=-", "--dry-run=server", stdin=textwrap.dedent(shown))
+    admin("apply", "--filename=-", stdin=NODE_CLASS)
+    assert "name: vultr" in shown
+    assert "deploy/" not in told
+
+
+def test_the_life_of_an_installation(plane, admin, helm, registry, tmp_path):
     """One after the other, as an administrator does it."""
     admin("apply", "--server-side", "--dry-run=server", f"--filename={INSTALL}")
+    chart, kinds_chart = (pushed(helm, registry, each, tmp_path) for each in (CHART, KINDS_CHART))
 
-    told = helm("install", "tgp", str(CHART), f"--namespace={NAMESPACE}", *WAIT)
+    told = helm("install", "tgp", *chart, f"--namespace={NAMESPACE}", *WAIT)
     assert "Missing: Secret tgp-operator-secret" in told
     assert "Missing: a GPUNodeClass" in told
     assert "Missing: a GPU device plugin" in told
@@ -147,20 +244,25 @@ def test_the_life_of_an_installation(plane, admin, helm, tmp_path):
     assert "forbidden" not in log.read_text()
 
     with pytest.raises(HelmFailed, match=f"installed already, as release tgp in namespace {NAMESPACE}"):
-        helm("install", "second", str(CHART), "--namespace=elsewhere", "--create-namespace")
+        helm("install", "second", *chart, "--namespace=elsewhere", "--create-namespace")
 
-    admin("create", "secret", "generic", "tgp-operator-secret", "-n", NAMESPACE)
-    told = helm("upgrade", "tgp", str(CHART), f"--namespace={NAMESPACE}", "--dry-run=server")
-    assert "Secret tgp-operator-secret has none." in told
-    assert f"kubectl -n {NAMESPACE} patch secret tgp-operator-secret" in told
+    def dry() -> str:
+        return helm("upgrade", "tgp", *chart, f"--namespace={NAMESPACE}", "--dry-run=server", TAILSCALE)
+
+    keys_are_asked_for(admin, dry)
     key = '{"stringData":{"VULTR_API_KEY":"none"}}'
     admin("patch", "secret", "tgp-operator-secret", "-n", NAMESPACE, "-p", key)
-    told = helm("upgrade", "tgp", str(CHART), f"--namespace={NAMESPACE}", "--set=settings.workers=8", *WAIT)
-    assert "has the keys: VULTR_API_KEY." in told
-    assert "GPUNodeClasses: 1." in told
+    expose(admin)
+    told = helm("upgrade", "tgp", *chart, f"--namespace={NAMESPACE}", "--set=settings.workers=8", TAILSCALE, *WAIT)
+    assert [words for words in IN_THE_TAILNET if words not in told] == []
+    assert NOT_IN_THE_TAILNET[0] not in told
+    assert "has the keys: VULTR_API_KEY, client-id." in told
+    assert "Missing: API keys" not in told
+    assert "GPUNodeClasses: 2." in told
+    a_class_is_suggested(admin, dry)
     assert not first & hash_of(admin), "other settings: other pods"
 
-    kinds = ("upgrade", "--install", "kinds", str(KINDS_CHART), f"--namespace={NAMESPACE}")
+    kinds = ("upgrade", "--install", "kinds", *kinds_chart, f"--namespace={NAMESPACE}")
     with pytest.raises(HelmFailed, match="cannot be imported into the current release"):
         helm(*kinds)
     helm(*kinds, "--take-ownership")
@@ -173,6 +275,7 @@ def test_the_life_of_an_installation(plane, admin, helm, tmp_path):
     assert admin("get", "clusterrole/tgp-operator", "--ignore-not-found") == ""
     assert admin("get", "gpunodeclass/gpus", "-o", "name").strip() == "gpunodeclass.tgp.io/gpus", "the kinds stay"
     assert admin("get", "secret/tgp-operator-secret", "-n", NAMESPACE, "-o", "name").strip()
+    withdraw(admin)
     disown_kinds(admin)
     admin("delete", "gpunodeclass/gpus")
     admin("delete", "secret/tgp-operator-secret", "-n", NAMESPACE)
@@ -196,8 +299,14 @@ def test_who_may_not_create_policies_is_told_so_and_can_install_without_them(pla
             for group in ("", "apps", "policy", "rbac.authorization.k8s.io", "apiextensions.k8s.io", "tgp.io")
         ],
     }
-    admin.apply(everything_else)
-    admin("create", "clusterrolebinding", "deployer", "--clusterrole=deployer", "--user=deployer")
+    bound = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "deployer"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "deployer"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "deployer"}],
+    }
+    admin.apply(everything_else, bound)
     deployer = replace(helm, kubeconfig=plane.kubeconfig_for_user("deployer"))
     with pytest.raises(HelmFailed, match=r'"(mutating|validating)admissionpolicies"'):
         deployer("install", "tgp", str(CHART), f"--namespace={NAMESPACE}")

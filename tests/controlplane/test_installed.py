@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ruamel.yaml import YAML
 
 from tests.amounts import PROVING
 from tests.controlplane.node_registrar import GPU
@@ -24,6 +25,7 @@ from tests.controlplane.test_lifecycle import (
     status_of,
     uid_of,
 )
+from tgp.api.kinds import KINDS
 from tgp.app.demo.fixtures import join_secret
 from tgp.core.classes.rights import KubeRight, grants_all
 from tgp.services.shipped import operator_rights
@@ -110,6 +112,17 @@ def phase(plane: ControlPlane) -> str:
 
 def living(simulators) -> list[Any]:
     return [machine for _, machine in simulators.machines() if machine.ended_at is None]
+
+
+def test_the_image_s_own_code_is_complete(pods):
+    """By nothing but what the wheel brought into the image; `make prove` runs the operator so, too."""
+    assert pods.by_the_image("--version").split()[-1].count(".") == 2
+    kinds = [each for each in YAML(typ="safe", pure=True).load_all(pods.by_the_image("crds", "print")) if each]
+
+    assert {each["kind"] for each in kinds} == {"CustomResourceDefinition"}
+    assert {f"{kind.resource.plural}.{kind.resource.group}" for kind in KINDS if not kind.optional} <= {
+        each["metadata"]["name"] for each in kinds
+    }
 
 
 def test_the_previous_release_rents_a_machine(plane, admin, pods, simulators, registrar):

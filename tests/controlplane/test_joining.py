@@ -371,7 +371,7 @@ def suspect(env: JoinEnv) -> Iterator[FakeKubelet]:
     ],
     ids=lambda value: "-".join(map(str, value.values())) if isinstance(value, dict) else value,
 )
-def test_with_its_token_it_cannot_become_anybody_else(
+def test_with_its_token_it_cannot_become_another_node(
     env: JoinEnv, terminated: dict[str, str], suspect: FakeKubelet, reason: str, query: dict[str, Any]
 ):
     with pytest.raises(Denied, match=reason):
@@ -426,7 +426,7 @@ def test_of_many_at_once_one_is_let_in(env: JoinEnv):
     assert sorted(type(answer).__name__ for answer in answers) == ["Denied"] * 5 + ["Pair"]
 
 
-def test_nobody_else_answers_for_us(env: JoinEnv):
+def test_no_other_server_answers_for_us(env: JoinEnv):
     """The controller manager approves for its own groups only: while the operator is away, a request waits for it."""
 
     async def waits(kubelet: FakeKubelet) -> Pair:
@@ -475,7 +475,7 @@ def test_the_name_of_another_node_is_not_given_away(env: JoinEnv):
             env.plane.admin.call("DELETE", f"/api/v1/nodes/{kubelet.told.node}")
 
 
-def test_a_machine_that_nobody_waits_for_any_more_is_not_let_in(env: JoinEnv):
+def test_a_machine_whose_request_is_gone_is_not_let_in(env: JoinEnv):
     with env.kubelet() as kubelet:
         pass
     with pytest.raises((PermissionError, Denied), match=r"401|NotExpected|TokenUnknown"):
@@ -630,7 +630,7 @@ def test_of_a_machine_that_was_given_back_nothing_is_left_to_join_by(
     assert told.node not in env.wg_conf()
 
 
-def test_in_the_end_there_is_nothing_by_which_anybody_could_come(env: JoinEnv, terminated: dict[str, str]):
+def test_in_the_end_no_way_in_is_left(env: JoinEnv, terminated: dict[str, str]):
     """Also of those that asked for another name, or never came."""
     env.admin("delete", "gr", "--namespace=default", "--all", "--wait=false")
 

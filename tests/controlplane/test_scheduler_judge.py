@@ -1,4 +1,4 @@
-"""The real kube-scheduler judges ours: the predicates that plans are made with, and the simulated scheduler.
+"""The real kube-scheduler judges ours: the planner, and the simulated scheduler.
 
 `TGP_PAIRS=5000 TGP_CLUSTERS=1000 make test T=tests/controlplane/test_scheduler_judge.py` tries more.
 """
@@ -7,20 +7,21 @@ import http.client
 import json
 import ssl
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from threading import local
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import quote, urlsplit
 
 import msgspec
-import numpy as np
 import pytest
 
 from tests.amounts import amount
-from tests.controlplane.placement_cases import ANOTHER, CLASSES, CORDON, NAMESPACES, Case, Object, clusters, pairs
-from tgp.adapters.kube.records.kinds import claims, nodes, pods, storage_classes, volumes
+from tests.controlplane.placement_cases import ANOTHER, CLASSES, HOSTNAME, NAMESPACES, Case, Object, clusters, pairs
+from tgp.adapters.kube.records.kinds import claims, namespaces, nodes, pods, storage_classes, volumes
 from tgp.adapters.kube.records.projection import Projection
 from tgp.api.resource import (
     CLUSTER_ROLE,
@@ -35,10 +36,12 @@ from tgp.api.resource import (
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
-from tgp.core.model.resources import Resources
-from tgp.core.model.storage import WAIT_FOR_FIRST_CONSUMER
-from tgp.core.model.taints import Taint, untolerated
-from tgp.core.pools.planner.masks import SourceTable, label_column
+from tgp.core.model.price_book import PriceBook
+from tgp.core.model.record import uid_text
+from tgp.core.pools.capacity import node_capacity
+from tgp.core.pools.planner.plan import plan
+from tgp.core.pools.planner.solve import THOROUGH, Effort
+from tgp.core.pools.planner.world import PlanInput
 from tgp.sim.cluster.component_api import ComponentApi
 from tgp.sim.cluster.controller import StoreCommit
 from tgp.sim.cluster.scheduler import Scheduler
@@ -46,8 +49,9 @@ from tgp.sim.world import World
 from tools.controlplane.fixtures import a_control_plane
 from tools.controlplane.plane import APISERVER, SCHEDULER, ControlPlane, Wanted
 
-PAIRS = amount(500, 5000, "TGP_PAIRS")
-CLUSTERS = amount(100, 1000, "TGP_CLUSTERS")
+PAIRS = amount(1000, 5000, "TGP_PAIRS")
+CLUSTERS = amount(200, 1000, "TGP_CLUSTERS")
+PLANNED = CLUSTERS // 2  # of which all pods are in one plan
 SEED = "1"
 PAIRS_AT_ONCE, CLUSTERS_AT_ONCE, FEWEST_PODS = 1000, 200, 3
 ROUND = "round"
@@ -56,7 +60,9 @@ IDLE_S = 30.0  # the API server closes connections that are idle for longer than
 POLL_S = 0.2
 POLL_PER_POD_S = 0.002  # a list of many costs more, and is complete later
 WRITERS = 4
-TOGETHER = 32  # nodes in one table of ours
+TOGETHER = 50  # pairs in one plan
+NOW = datetime(2026, 11, 16, 12, 0, tzinfo=UTC)
+AT_ONCE = Effort(rounds=0)  # of a plan for one pod: there is nothing to improve
 JUDGED = 0.9  # of the cases at least: the rest the API server refuses
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 # Node lifecycle does not run: its taint on new Nodes would stay. The scheduler's own limit is 50 calls a second.
@@ -64,6 +70,9 @@ FAST = {
     APISERVER: ("--disable-admission-plugins=ServiceAccount,TaintNodesByCondition", "--max-requests-inflight=0"),
     SCHEDULER: ("--kube-api-qps=2000", "--kube-api-burst=4000"),
 }
+
+
+Running: TypeAlias = Mapping[str, Sequence[Pod]]  # by Node
 
 
 class RealScheduler:
@@ -116,6 +125,18 @@ class RealScheduler:
         statuses = self._writers.map(write, wanted)
         return [obj for obj, status in zip(wanted, statuses, strict=True) if status == 201]
 
+    def as_created(self, manifests: Iterable[Object]) -> list[Pod]:
+        """Pods as the API server would keep them; those that it would refuse are left out."""
+
+        def ask(obj: Object) -> Object | None:
+            status, body = self.call("POST", f"{POD.path(obj['metadata']['namespace'])}?dryRun=All", obj)
+            return json.loads(body) if status == 201 else None
+
+        kept = [obj for obj in self._writers.map(ask, manifests) if obj is not None]
+        for obj in kept:
+            obj["metadata"]["resourceVersion"] = "1"
+        return records(pods(), json.dumps({"metadata": {"resourceVersion": "1"}, "items": kept}).encode())
+
     def listed(self, resource: Resource, query: str = "") -> bytes:
         status, body = self.call("GET", f"{resource.path()}?{query}")
         assert status == 200, body[:500]
@@ -136,6 +157,10 @@ class RealScheduler:
                 return {key: place for key, place in places.items() if place is not None}
             assert time.monotonic() < give_up_at, f"pods of {round_name} without a verdict: {places}"
             time.sleep(POLL_S + expected * POLL_PER_POD_S)
+
+    def pods_of(self, round_name: str) -> dict[ObjectKey, Pod]:
+        found = records(pods(), self.listed(POD, f"labelSelector={quote(f'{ROUND}={round_name}')}"))
+        return {each.key: each for each in found}
 
     def forget_unplaced(self, round_name: str) -> None:
         """Else they would be tried again in the middle of the next round."""
@@ -258,48 +283,50 @@ class SimulatedScheduler:
             self.api.delete(POD, key.namespace, key.name, grace_seconds=0)
 
 
-class OurPredicates:
-    """What plans are made with, on records read from the real API server."""
+class OurPlanner:
+    """The planner itself, on records read from the real API server. No pool: pods go to Nodes, or nowhere."""
 
-    def __init__(self, real: RealScheduler, listed_claims: bytes) -> None:
-        every: list[Node] = records(nodes(), real.listed(NODE))
-        self._nodes = {node.name: node for node in every}
-        self._tables: dict[str, tuple[SourceTable, int]] = {}  # by node: the table it is in, and its place there
-        for at in range(0, len(every), TOGETHER):
-            part = every[at : at + TOGETHER]
-            table = _table(part)
-            self._tables |= {node.name: (table, place) for place, node in enumerate(part)}
-        self._pods: dict[ObjectKey, Pod] = {pod.key: pod for pod in records(pods(), real.listed(POD))}
-        self._claims = {each.key: each for each in records(claims(), listed_claims)}
+    def __init__(self, real: RealScheduler) -> None:
+        self._nodes: dict[str, Node] = {each.name: each for each in records(nodes(), real.listed(NODE))}
+        self._namespaces = {each.key.name: each.labels for each in records(namespaces(), real.listed(NAMESPACE))}
+        listed = records(claims(), real.listed(PERSISTENT_VOLUME_CLAIM))  # later the scheduler writes on them
+        self._claims = {each.key: each for each in listed}
         self._volumes = {each.key.name: each for each in records(volumes(), real.listed(PERSISTENT_VOLUME))}
         self._classes = {each.key.name: each for each in records(storage_classes(), real.listed(STORAGE_CLASS))}
 
-    def admits(self, case: Case) -> bool:
-        node = self._nodes[case.nodes[0]["metadata"]["name"]]
-        table, place = self._tables[node.name]
-        pod = self._pods[_key(case.pods[0])]
-        residents = [self._pods[_key(each)] for each in case.residents]
-        return (
-            bool(table.admits(pod)[place])
-            and not (node.cordoned and untolerated((Taint(CORDON, "NoSchedule"),), pod.tolerations))
-            and _with_pod(pod).fits_in(_room(node, residents))
-            and not any(mine.collides(its) for mine in pod.host_ports for each in residents for its in each.host_ports)
-            and all(self._reached(ObjectKey(pod.key.namespace, name), node) for name in pod.volume_claims)
+    def placed(
+        self,
+        waiting: Iterable[Pod],
+        names: Iterable[str],
+        there: Running,
+        *,
+        only: str = "",
+        effort: Effort = AT_ONCE,
+    ) -> dict[ObjectKey, str]:
+        """Of pods that get room on one of these Nodes, the Node. `there`: what runs on them; `only`: room elsewhere
+        does not count.
+        """
+        pods = tuple(waiting)
+        uids = frozenset(uid_text(pod.uid) for pod in pods)
+        rooms = (
+            node_capacity(self._nodes[name], there.get(name, ()), NOW, uids if only and name != only else frozenset())[
+                0
+            ]
+            for name in sorted(names)
         )
-
-    def _reached(self, key: ObjectKey, node: Node) -> bool:
-        claim = self._claims.get(key)
-        if claim is None:
-            return False
-        if claim.volume:
-            volume = self._volumes.get(claim.volume)
-            return claim.bound and volume is not None and volume.admits(node.labels)
-        storage_class = self._classes.get(claim.storage_class or "")
-        if storage_class is None or storage_class.binding_mode != WAIT_FOR_FIRST_CONSUMER:
-            return False
-        if claim.selected_node:
-            return claim.selected_node == node.name
-        return storage_class.provisions and storage_class.admits(node.labels)
+        world = PlanInput(
+            NOW,
+            pods,
+            (),
+            PriceBook(),
+            capacity=tuple(rooms),
+            namespaces=self._namespaces,
+            claims=self._claims,
+            volumes=self._volumes,
+            storage_classes=self._classes,
+        )
+        placed = plan(world, effort).placed
+        return {pod.key: placed[uid_text(pod.uid)] for pod in pods if uid_text(pod.uid) in placed}
 
 
 def records(projection: Projection[Any], body: bytes) -> list[Any]:
@@ -307,33 +334,6 @@ def records(projection: Projection[Any], body: bytes) -> list[Any]:
     assert not page.unreadable
     assert not any(record.unreadable for record in page.records)
     return page.records
-
-
-def _table(every: Sequence[Node]) -> SourceTable:
-    keys = {key for node in every for key in node.labels}
-    taints = tuple(dict.fromkeys(node.taints for node in every))
-    return SourceTable(
-        len(every),
-        {key: label_column([node.labels.get(key) for node in every]) for key in keys},
-        taints,
-        np.array([taints.index(node.taints) for node in every], np.intp),
-        tuple(node.name for node in every),
-    )
-
-
-def _with_pod(pod: Pod) -> Resources:
-    return pod.requests + Resources(others=(("pods", 1),))
-
-
-def _room(node: Node, residents: Sequence[Pod]) -> Resources:
-    used = Resources()
-    for pod in residents:
-        used += _with_pod(pod)
-    return Resources(
-        node.allocatable.cpu_milli - used.cpu_milli,
-        node.allocatable.memory_bytes - used.memory_bytes,
-        tuple((name, have - used.of(name)) for name, have in node.allocatable.others),
-    )
 
 
 @dataclass(frozen=True)
@@ -405,17 +405,38 @@ def in_parts(cases: Iterable[Case], size: int) -> Iterator[tuple[int, list[Case]
     return ((at, every[at : at + size]) for at in range(0, len(every), size))
 
 
+def node_names(case: Case) -> list[str]:
+    return [node["metadata"]["name"] for node in case.nodes]
+
+
+def objection(planner: OurPlanner, pod: Pod, case: Case, there: Running, seen: tuple[str, Mapping[str, Any]]) -> str:
+    """What the planner says otherwise than the scheduler did of one pod; empty: nothing."""
+    place, verdicts = seen
+    chosen = planner.placed((pod,), node_names(case), there).get(pod.key, "")
+    if chosen != place and (not place or verdicts[chosen or place]):
+        return f"the planner would place it on {chosen or 'no Node'}, kube-scheduler on {place or 'none'}"
+    by_host = any(each.hard and each.topology_key == HOSTNAME for each in pod.spreads)
+    if chosen != place and not by_host and not planner.placed((pod,), node_names(case), there, only=place):
+        return f"the planner has no room for it on {place}, where kube-scheduler placed it"
+    return ""
+
+
 def test_clusters_of_pods_that_look_at_each_other(real: RealScheduler, simulated: SimulatedScheduler):
-    """Spread, affinity and anti-affinity, pod by pod: where the real one goes, ours would let it go."""
+    """Spread, affinity and anti-affinity, pod by pod: where the real one goes, ours would let it go.
+
+    Of Nodes the planner chooses one that the scheduler would take. Where it does not know the one that the scheduler
+    took, that is a hard spread by hostname, which it keeps in a stricter form.
+    """
     found: list[Disagreement] = []
     places: list[str] = []
     for number, cases in in_parts(clusters(SEED, CLUSTERS), CLUSTERS_AT_ONCE):
         taken = build(cases, real, simulated)
+        planner, there = OurPlanner(real), defaultdict[str, list[Pod]](list)
         for at in range(max(len(case.pods) for case in taken)):
             name = f"{number}-{at}"
             waiting = [(case, case.pods[at]) for case in taken if at < len(case.pods)]
             created = {_key(pod) for pod in real.create(POD, (in_round(pod, name) for _, pod in waiting))}
-            seen = real.places(name, len(created))
+            seen, read = real.places(name, len(created)), real.pods_of(name)
             for case, pod in waiting:
                 if _key(pod) not in created:
                     continue
@@ -423,13 +444,86 @@ def test_clusters_of_pods_that_look_at_each_other(real: RealScheduler, simulated
                 if place not in ({node for node, reasons in verdicts.items() if not reasons} or {""}):
                     said = f"kube-scheduler {place or 'nowhere'}, the simulated scheduler {verdicts}"
                     found.append(Disagreement(pod, case.nodes, said))
+                if said := objection(planner, read[_key(pod)], case, there, (place, verdicts)):
+                    found.append(Disagreement(pod, case.nodes, f"{said}; beside {there_on(case, there)}"))
                 simulated.settle(pod, place)
                 places.append(place)
+                there[place].append(read[_key(pod)])
             real.forget_unplaced(name)
 
     assert not found, told(found)
     assert len(places) >= JUDGED * CLUSTERS * FEWEST_PODS
     assert_hard_enough(places)
+
+
+def test_whole_clusters_go_where_they_are_planned(real: RealScheduler, simulated: SimulatedScheduler):
+    """All pods of a cluster in one plan; then the real scheduler, one by one, on the Node that the plan has for each.
+
+    A pod that is pinned by a resource of that Node is judged there and nowhere else; no other rule looks at resources.
+    """
+    found: list[Disagreement] = []
+    left_out = total = 0
+    cases = [pinnable(case) for case in clusters(f"{SEED} planned", PLANNED, "planned-")]
+    taken = build(cases, real, simulated)
+    planner, plans = OurPlanner(real), []
+    read = {pod.key: pod for pod in real.as_created(pod for case in taken for pod in case.pods)}
+    for case in taken:
+        manifests = {_key(pod): pod for pod in case.pods if _key(pod) in read}
+        placed = planner.placed((read[key] for key in manifests), node_names(case), {}, effort=THOROUGH)
+        left_out, total = left_out + len(manifests) - len(placed), total + len(manifests)
+        plans.append((case, {key: pinned(manifests[key], node) for key, node in placed.items()}, placed))
+    for at in range(max(len(left) for _, left, _ in plans)):
+        name = f"planned-{at}"
+        waiting = [
+            (case, left.pop(next_of(left, placed, case, simulated)), placed) for case, left, placed in plans if left
+        ]
+        created = {_key(pod) for pod in real.create(POD, (in_round(pod, name) for _, pod, _ in waiting))}
+        seen = real.places(name, len(created))
+        for case, pod, placed in waiting:
+            place = seen[_key(pod)]
+            if place != placed[_key(pod)]:
+                found.append(Disagreement(pod, case.nodes, f"planned: {placed}; kube-scheduler refuses this pod there"))
+            simulated.verdicts(pod, case)
+            simulated.settle(pod, place)
+        real.forget_unplaced(name)
+
+    assert not found, told(found)
+    assert 0.2 * total < left_out < 0.8 * total, f"{left_out} of {total} are left out"
+
+
+def pinnable(case: Case) -> Case:
+    """Each Node with a resource of its own."""
+    for node in case.nodes:
+        for amounts in (node["status"]["capacity"], node["status"]["allocatable"]):
+            amounts[pin(node["metadata"]["name"])] = "100"
+    return case
+
+
+def pin(node: str) -> str:
+    return f"judge.example.com/{node}"
+
+
+def pinned(pod: Object, node: str) -> Object:
+    first, *others = pod["spec"]["containers"]
+    resources = first.get("resources", {})
+    asked = {each: {**resources.get(each, {}), pin(node): "1"} for each in ("requests", "limits")}
+    return {**pod, "spec": {**pod["spec"], "containers": [{**first, "resources": asked}, *others]}}
+
+
+def next_of(
+    left: Mapping[ObjectKey, Object], placed: Mapping[ObjectKey, str], case: Case, simulated: SimulatedScheduler
+) -> ObjectKey:
+    """A pod that can be bound now, if there is one: those that look for others wait for them."""
+    for key, pod in left.items():
+        reasons = simulated.verdicts(pod, case)[placed[key]]
+        simulated.settle(pod, "")
+        if not reasons:
+            return key
+    return next(iter(left))
+
+
+def there_on(case: Case, there: Running) -> dict[str, list[str]]:
+    return {name: [str(pod.key) for pod in there.get(name, ())] for name in node_names(case)}
 
 
 def test_pairs_of_a_pod_and_a_node(real: RealScheduler, simulated: SimulatedScheduler):
@@ -439,18 +533,18 @@ def test_pairs_of_a_pod_and_a_node(real: RealScheduler, simulated: SimulatedSche
     for number, cases in in_parts(pairs(SEED, PAIRS), PAIRS_AT_ONCE):
         name = f"pairs-{number}"
         taken = build(cases, real, simulated)
-        listed_claims = real.listed(PERSISTENT_VOLUME_CLAIM)  # afterwards the scheduler's verdict stands on them
+        planner = OurPlanner(real)  # claims as they are: afterwards the scheduler's verdict stands on them
         created = {_key(pod) for pod in real.create(POD, (in_round(case.pods[0], name) for case in taken))}
         seen = real.places(name, len(created))
-        predicates = OurPredicates(real, listed_claims)
+        placed = placed_pairs(planner, [case for case in taken if _key(case.pods[0]) in created], real)
         for case in taken:
             pod = case.pods[0]
             if _key(pod) not in created:
                 continue
-            place, ours = seen[_key(pod)], predicates.admits(case)
+            place, ours = seen[_key(pod)], placed.get(_key(pod), "")
             (reasons,) = simulated.verdicts(pod, case).values()
-            if not bool(place) == ours == (not reasons):
-                said = f"kube-scheduler {bool(place)}, our predicates {ours}, the simulated scheduler {reasons or True}"
+            if not bool(place) == bool(ours) == (not reasons):
+                said = f"kube-scheduler {bool(place)}, the planner {bool(ours)}, the simulated {reasons or True}"
                 there = [each["spec"] for each in case.residents]
                 found.append(Disagreement(pod, case.nodes, f"{said}; on it: {there}"))
             places.append(place)
@@ -458,6 +552,17 @@ def test_pairs_of_a_pod_and_a_node(real: RealScheduler, simulated: SimulatedSche
     assert not found, told(found)
     assert len(places) >= JUDGED * PAIRS
     assert_hard_enough(places)
+
+
+def placed_pairs(planner: OurPlanner, cases: Sequence[Case], real: RealScheduler) -> dict[ObjectKey, str]:
+    """Some pairs in each plan: pods select the Node of their own."""
+    read: dict[ObjectKey, Pod] = {pod.key: pod for pod in records(pods(), real.listed(POD))}
+    placed: dict[ObjectKey, str] = {}
+    for at in range(0, len(cases), TOGETHER):
+        part = cases[at : at + TOGETHER]
+        there = {case.nodes[0]["metadata"]["name"]: [read[_key(each)] for each in case.residents] for case in part}
+        placed |= planner.placed([read[_key(case.pods[0])] for case in part], there, there)
+    return placed
 
 
 def assert_hard_enough(places: Sequence[str]) -> None:

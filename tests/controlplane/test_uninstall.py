@@ -6,6 +6,7 @@ ServiceAccount of the chart.
 
 import json
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -20,12 +21,14 @@ from tools.manifests import CHART, INSTALL
 
 NAMESPACE = "tgp-system"
 RELEASE = "tgp"
+UNGUARDED = ("tgp-viewer", "tgp-metrics-reader", "kube-root-ca.crt")
 READERS = ("/tgp-viewer", "/tgp-metrics-reader")  # whose roles and account are not guarded
 PROVIDER = "vultr"
 HOME = f"/api/v1/namespaces/{NAMESPACE}"
 PARTS = "deployments,serviceaccounts,configmaps,roles,rolebindings"
 CLUSTER_PARTS = "clusterroles,clusterrolebindings"
 OURS = "app.kubernetes.io/part-of=tgp"
+KIND_OF_REQUESTS = ("crd", "", "gpurequests.tgp.io")
 KINDS = ("gpunodeclasses", "gpunodepools", "gpurequests", "gpuworkloadbudgets")
 GUARDS = "validatingadmissionpolicies,validatingadmissionpolicybindings"
 
@@ -49,6 +52,19 @@ def replicas(plane, admin, simulators, tmp_path_factory) -> Iterator[Replicas]:
 
 def notes(plane) -> dict[str, str]:
     return seen(plane, HOME)["metadata"].get("annotations", {})
+
+
+def class_notes(plane) -> dict[str, str]:
+    return seen(plane, f"/apis/tgp.io/v1/gpunodeclasses/{CLASS}")["metadata"].get("annotations", {})
+
+
+def items(listed: str) -> list[dict[str, Any]]:
+    return list(json.loads(listed)["items"])
+
+
+def dry_deletion(kind: str, namespace: str, name: str) -> tuple[str, ...]:
+    """Judged by the policies as the real one would be."""
+    return ("delete", kind, name, *((f"--namespace={namespace}",) if namespace else ()), "--dry-run=server")
 
 
 @pytest.fixture(scope="module")
@@ -142,37 +158,72 @@ def test_kubectl_delete_is_refused(admin, guarded, arguments):
     assert everything(admin) == guarded
 
 
-def test_other_deployments_and_config_maps_are_nobodys_concern(admin, guarded):
+def test_other_deployments_and_config_maps_may_be_deleted(admin, guarded):
     admin("create", "configmap", "other", "-n", NAMESPACE)
     admin("create", "serviceaccount", "other", "-n", NAMESPACE)
     admin("delete", "configmap/other", "serviceaccount/other", "-n", NAMESPACE)
 
 
-def test_whoever_abandons_the_machines_may_go(plane, admin, helm, replicas, guarded):
-    """With every kind of object, and the guards themselves at the end."""
+def test_every_class_says_what_the_namespace_says(plane, guarded, machine):
+    """The guard of cluster roles and kinds sees only classes."""
+    assert class_notes(plane)["tgp.io/holdings"] == machine
+
+
+@pytest.mark.usefixtures("guarded")
+def test_with_machines_abandoned_the_release_goes_and_a_new_one_finds_the_machine(
+    plane, admin, helm, replicas, machine
+):
+    """Each part is judged first, so that one that is still guarded is named; then all of it goes."""
     admin("annotate", "namespace", NAMESPACE, "tgp.io/abandon=true")
+    replicas.until(lambda: "tgp.io/abandon" in class_notes(plane), "the operator copies it")
+    listed = admin("get", f"{PARTS},{CLUSTER_PARTS},crd", "-A", "-l", OURS, "-o", "json")
+    parts = [(it["kind"], it["metadata"].get("namespace", ""), it["metadata"]["name"]) for it in items(listed)]
+    parts += [("crd", "", f"{kind}.tgp.io") for kind in KINDS] + [("namespace", "", NAMESPACE)]
     replicas.until(
-        lambda: "tgp.io/abandon" in seen(plane, f"/apis/tgp.io/v1/gpunodeclasses/{CLASS}")["metadata"]["annotations"],
-        "the operator copies it",
+        lambda: all(succeeds(admin, *dry_deletion(*part)) for part in parts),
+        lambda: f"all may be deleted, but {[part for part in parts if not succeeds(admin, *dry_deletion(*part))]}",
     )
-    helm("uninstall", RELEASE, f"--namespace={NAMESPACE}", "--dry-run")
+    assert replicas.stop("first") == 0
+
+    helm("uninstall", RELEASE, f"--namespace={NAMESPACE}")
+
+    assert everything(admin) == {f"customresourcedefinition.apiextensions.k8s.io/{kind}.tgp.io" for kind in KINDS}
+    assert notes(plane)["tgp.io/holdings"] == machine
+    assert status_of(plane, "paid")["instanceId"]
+
+    helm("install", RELEASE, str(CHART), f"--namespace={NAMESPACE}")
     admin("annotate", "namespace", NAMESPACE, "tgp.io/abandon-")
+    replicas.start("first")
+    replicas.until(lambda: "tgp.io/abandon" not in class_notes(plane), "the operator takes its copy back")
     replicas.until(
-        lambda: (
-            "tgp.io/abandon"
-            not in (seen(plane, f"/apis/tgp.io/v1/gpunodeclasses/{CLASS}") or {})["metadata"].get("annotations", {})
-        ),
-        "the operator takes its copy back",
+        lambda: all(not succeeds(admin, *dry_deletion(*part)) for part in parts if not part[2].endswith(UNGUARDED)),
+        "the guard is in force again",
     )
 
 
-def test_without_a_machine_everything_goes(plane, admin, helm, replicas, guarded):
+def test_a_machine_that_no_class_counts_guards_cluster_roles_and_kinds(plane, admin, replicas, guarded):
+    """An order of unknown outcome or a machine without a request: the class has the sentence, and counts none."""
     admin("delete", "gpurequest/paid", "-n", "default", "--wait=false")
     replicas.until(lambda: "tgp.io/holdings" not in notes(plane), lambda: str(status_of(plane, "paid")))
     replicas.until(
-        lambda: succeeds(admin, "delete", "clusterrole/tgp-operator", "--dry-run=server"), "the class is empty"
+        lambda: succeeds(admin, "delete", "clusterrole/tgp-operator", "--dry-run=server"), "no class says so any more"
     )
     assert replicas.stop("first") == 0
+    assert (seen(plane, f"/apis/tgp.io/v1/gpunodeclasses/{CLASS}") or {})["status"].get("activeNodes", 0) == 0
+    sentence = "1 machine costs $1.00 an hour"
+    admin("annotate", "gpunodeclass", CLASS, f"tgp.io/holdings={sentence}")
+    replicas.until(
+        lambda: not succeeds(admin, "delete", "clusterrole/tgp-operator", "--dry-run=server"), "the policy sees it"
+    )
+    for part in (("clusterrole", "", "tgp-operator"), ("role", "kube-system", "tgp-operator"), KIND_OF_REQUESTS):
+        assert sentence in refused(lambda part=part: admin(*dry_deletion(*part)))
+    admin("annotate", "gpunodeclass", CLASS, "tgp.io/holdings-")
+
+
+def test_without_a_machine_everything_goes(admin, helm, replicas, guarded):
+    replicas.until(
+        lambda: succeeds(admin, "delete", "clusterrole/tgp-operator", "--dry-run=server"), "no class says so any more"
+    )
 
     helm("uninstall", RELEASE, f"--namespace={NAMESPACE}")
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from ruamel.yaml import YAML
 
 from tests.project.test_metrics_page import families
 from tgp import __version__
+from tgp.api.common import DEFAULT_KEYS
 from tgp.app import settings
 from tgp.core.access.certificate import AUTHORITY, AUTHORITY_CONFIG_MAP, service_names
 from tgp.services.preflight import OPERATOR_ENABLED
@@ -16,6 +18,7 @@ from tgp.services.shipped import budget_policies, operator_rights
 from tools import manifests, toolbox
 from tools.controlplane.fixtures import say_past_capturing
 from tools.controlplane.helm import Helm, HelmFailed
+from tools.controlplane.registry import a_registry
 
 NEWEST, OLDEST = "1.36.0", "1.28.0"
 LONGEST_RELEASE = "r" * 53  # Helm takes no longer name
@@ -80,6 +83,39 @@ def test_what_is_applied_without_helm_is_what_the_chart_installs(helm):
             assert written == made, "run make manifests"
 
 
+def test_the_installer_is_the_file_that_is_checked_in_for_another_image(helm):
+    """`make build-installer IMG=…`; without IMG it is deploy/install.yaml itself."""
+    image = "registry.example:5000/team/tgp-operator:1.2.3"
+    before, made = by_name(manifests.INSTALL.read_text()), by_name(manifests.installer(helm, image))
+    (container,) = deployment(made)["spec"]["template"]["spec"]["containers"]
+    plain = by_name(manifests.installer(helm, "registry.example:5000/tgp"))
+    (other,) = deployment(plain)["spec"]["template"]["spec"]["containers"]
+
+    assert container["image"] == image
+    assert other["image"] == f"registry.example:5000/tgp:{__version__}"
+    assert {key for key in before if before[key] != made[key]} == {("Deployment", "tgp-system", DEPLOYMENT)}
+    assert set(before) == set(made)
+
+
+def test_make_build_installer_writes_it_into_dist(monkeypatch, tmp_path):
+    said = subprocess.run(
+        ("make", "--dry-run", "build-installer", "IMG=a/b:c"),
+        cwd=manifests.ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    (command,) = (line for line in said.splitlines() if " -m tools.manifests " in line)
+    monkeypatch.setattr(manifests, "ROOT", tmp_path)
+    monkeypatch.setattr(manifests, "DIST", tmp_path / "dist")
+    manifests.main(command.partition(" -m tools.manifests ")[2].split())
+
+    written = (tmp_path / "dist" / "install.yaml").read_text()
+    (container,) = deployment(by_name(written))["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == "a/b:c"
+    assert "kubectl apply --server-side -f dist/install.yaml" in written.splitlines()[0]
+
+
 def test_the_chart_has_the_version_of_the_operator():
     chart = YAML(typ="safe", pure=True).load((manifests.CHART / "Chart.yaml").read_text())
 
@@ -90,6 +126,21 @@ def test_helm_finds_nothing_to_complain_about(helm):
     said = helm("lint", "--strict", str(manifests.CHART), f"--kube-version={NEWEST}")
 
     assert "0 chart(s) failed" in said
+
+
+@pytest.mark.parametrize("chart", [manifests.CHART, manifests.KINDS_CHART], ids=lambda path: path.name)
+def test_a_chart_from_an_oci_registry_renders_as_the_folder_does(helm, tmp_path, chart):
+    """Packaged, pushed, and fetched by its name and version."""
+    helm("package", str(chart), f"--destination={tmp_path}")
+    options = ("--namespace=tgp-system", f"--kube-version={NEWEST}", "--no-hooks")
+    with a_registry(tmp_path / "registry.log") as registry:
+        helm("push", str(tmp_path / f"{chart.name}-{__version__}.tgz"), registry.charts, "--plain-http")
+        fetched = f"{registry.charts}/{chart.name}"
+        pushed = helm("template", "tgp", fetched, "--plain-http", f"--version={__version__}", *options)
+        with pytest.raises(HelmFailed, match="not found"):
+            helm("template", "tgp", fetched, "--plain-http", "--version=9.9.9", *options)
+
+    assert by_name(pushed) == by_name(helm("template", "tgp", str(chart), *options))
 
 
 def test_every_role_account_and_policy_is_in_a_file_that_is_applied_without_helm(usual):
@@ -115,19 +166,46 @@ def test_both_ends_of_what_is_supported_are_served(helm, usual):
         rendered(helm, kubernetes="1.27.0")
 
 
-def test_the_guards_outlive_everything_else_and_go_with_a_complete_uninstall(helm, usual):
-    """Kept by Helm; its last hooks replace each by one that does nothing, and remove that."""
-    kept = {key for key, it in usual.items() if it["metadata"].get("annotations", {}).get("helm.sh/resource-policy")}
-    text = helm("template", "tgp", str(manifests.CHART), f"--kube-version={NEWEST}", "--namespace=tgp-system")
-    every = [document for document in YAML(typ="safe", pure=True).load_all(text) if document]
-    hooks = {}
-    for it in every:
-        when = it["metadata"].get("annotations", {}).get("helm.sh/hook", "")
-        if when:
-            hooks.setdefault(when, set()).add((it["kind"], it["metadata"].get("namespace", ""), it["metadata"]["name"]))
+def test_the_guards_outlive_everything_else(helm, usual):
+    """Kept by Helm and not pruned by others; that a complete uninstall removes them is shown by a real one."""
+    notes = {key: it["metadata"].get("annotations", {}) for key, it in usual.items()}
+    kept = {key for key, found in notes.items() if found.get("helm.sh/resource-policy")}
 
     assert {name for _, _, name in kept} == {"tgp-operator-holdings", "tgp-operator-class-holdings"}
-    assert hooks == {"pre-delete": {("ConfigMap", "tgp-system", "tgp-operator-uninstall")}, "post-delete": kept}
+    assert {notes[key]["argocd.argoproj.io/sync-options"] for key in kept} == {"Prune=false,Delete=false"}
+
+
+def test_whoever_applies_what_helm_renders_finds_each_object_once(helm, usual):
+    """Argo CD keeps the last of two objects of one name: a hook of the guard's name would be applied in its place."""
+    text = helm("template", "tgp", str(manifests.CHART), f"--kube-version={NEWEST}", "--namespace=tgp-system")
+    every = by_name(text)  # refuses two of one name
+    hooks = {key for key, it in every.items() if "helm.sh/hook" in it["metadata"].get("annotations", {})}
+
+    assert hooks == {("ConfigMap", "tgp-system", "tgp-operator-uninstall")}
+    assert set(every) - hooks == set(usual)
+
+
+def test_the_policies_require_allowed_namespaces_where_the_operator_does(helm, usual):
+    """A class without any serves all namespaces, or none, by one value for both."""
+    key = "ValidatingAdmissionPolicy", "", "tgp-pools-of-class"
+    required = rendered(helm, "--set=settings.requireAllowedNamespaces=true")
+
+    assert ": !false)" in usual[key]["spec"]["validations"][0]["expression"]
+    assert ": !true)" in required[key]["spec"]["validations"][0]["expression"]
+
+
+def test_the_notes_know_every_key_of_a_provider_and_name_no_file_of_a_clone():
+    """Helm cannot run them here: it looks into a cluster; the test of installing does."""
+    notes = (manifests.CHART / "templates" / "NOTES.txt").read_text()
+
+    assert [pair for pair in DEFAULT_KEYS.items() if f'"{pair[1]}" "{pair[0]}"' not in notes] == []
+    assert re.findall(r"(?:deploy|docs)/[\w./-]+", notes) == []
+
+
+def test_without_a_release_no_message_speaks_of_one(usual):
+    """What is applied by kubectl or Argo CD is in no release that could be rolled back."""
+    assert "helm rollback" not in json.dumps(list(usual.values()))
+    assert "helm rollback" not in manifests.POLICIES.read_text()
 
 
 def test_the_guards_cover_every_role_kind_and_account(usual):
@@ -156,6 +234,15 @@ def test_a_pod_is_restricted_and_never_on_a_rented_machine(usual):
     }
     assert container["resources"]["limits"]["memory"]
     assert deployment(usual)["spec"]["replicas"] == 2
+
+
+def test_an_image_of_a_private_registry_is_pulled_by_digest_and_with_its_secret(helm):
+    digest = f"sha256:{'0' * 64}"
+    image = f"--set=image.repository=registry.example/tgp-operator,image.digest={digest}"
+    pod = deployment(rendered(helm, image, "--set=image.pullSecrets={mirror}"))["spec"]["template"]["spec"]
+
+    assert pod["imagePullSecrets"] == [{"name": "mirror"}]
+    assert [container["image"] for container in pod["containers"]] == [f"registry.example/tgp-operator@{digest}"]
 
 
 def test_the_operator_reads_what_the_chart_writes(helm):
@@ -269,6 +356,16 @@ def test_other_settings_roll_the_pods(helm, usual):
         ("settings.metrics.listen=0.0.0.0:8080", "/settings/metrics/listen"),
         ("settings.networking.backend=none", "backend"),
         ("nodeGroups[0].nme=a", "/nodeGroups/0"),
+        ("nodeGroups[0].gpuCount=0", "/nodeGroups/0/gpuCount"),
+        ("nodeGroups[0].scaleUpEndpoint=worker-1", "/nodeGroups/0/scaleUpEndpoint"),
+        ("nodeSelector.rank=1", "/nodeSelector/rank"),
+        ("podLabels.on=true", "/podLabels/on"),
+        ("image.repository=", "/image/repository"),
+        ("settings=null", "settings"),
+        ("settings.https=null", "https"),
+        ("networking=null", "networking"),
+        ("networking.tailscale=null", "tailscale"),
+        ("image=null", "image"),
         ("replicas=0", "/replicas"),
         ("replica=3", "replica"),
     ],
@@ -278,6 +375,72 @@ def test_a_wrong_value_is_refused_by_its_name(helm, option, named):
         rendered(helm, f"--set={option}")
 
     assert named in refused.value.complaint
+    assert "nil pointer" not in refused.value.complaint
+
+
+@pytest.mark.parametrize(
+    "leaf",
+    ["nodeGroups", "resources", "tolerations", "affinity", "commonLabels", "podAnnotations", "priorityClassName"],
+)
+def test_a_value_without_content_is_as_if_it_was_empty(helm, leaf):
+    assert deployment(rendered(helm, f"--set={leaf}=null"))
+
+
+def test_labels_and_annotations_of_a_user_are_added_and_never_replace_ours(helm, usual):
+    """The selector of a Deployment cannot be changed, and two keys of one name are no YAML."""
+    common = {"team": "ml", "app.kubernetes.io/name": "mine", "app.kubernetes.io/part-of": "mine"}
+    pod = {"team": "pods", "app.kubernetes.io/instance": "mine"}
+    known = ("--api-versions=monitoring.coreos.com/v1/ServiceMonitor",)
+    objects = rendered(
+        helm,
+        *known,
+        f"--set-json=commonLabels={json.dumps(common)}",
+        f"--set-json=podLabels={json.dumps(pod)}",
+        f"--set-json=serviceMonitor.labels={json.dumps({'team': 'monitoring'})}",
+        "--set=podAnnotations.tgp\\.io/settings-checksum=mine,podAnnotations.note=x",
+    )
+    made, before = deployment(objects), deployment(usual)["spec"]["template"]["metadata"]
+    template = made["spec"]["template"]["metadata"]
+    monitor = objects["ServiceMonitor", "tgp-system", OPERATOR]
+
+    assert {it["metadata"]["labels"]["team"] for it in objects.values() if it is not monitor} == {"ml"}
+    assert monitor["metadata"]["labels"]["team"] == "monitoring"
+    assert {it["metadata"]["labels"]["app.kubernetes.io/part-of"] for it in objects.values()} == {"tgp"}
+    assert made["spec"]["selector"] == deployment(usual)["spec"]["selector"]
+    assert template["labels"] == {
+        **before["labels"],
+        "team": "pods",
+        "app.kubernetes.io/part-of": "mine",  # of a pod, only what selects it is ours
+    }
+    assert template["annotations"] == {**before["annotations"], "note": "x"}
+
+
+def test_no_affinity_of_a_user_lets_it_run_on_a_rented_machine(helm):
+    """Terms are alternatives, so each of them must say so."""
+    zone = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a"]}
+    fields = {"key": "metadata.name", "operator": "In", "values": ["n"]}
+    terms = [{"matchExpressions": [zone]}, {"matchFields": [fields]}]
+    wished = {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms},
+            "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": terms[0]}],
+        },
+        "podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []},
+    }
+    affinity = deployment(rendered(helm, f"--set-json=affinity={json.dumps(wished)}"))["spec"]["template"]["spec"][
+        "affinity"
+    ]
+    required = affinity["nodeAffinity"].pop("requiredDuringSchedulingIgnoredDuringExecution")
+    ours = {"key": "tgp.io/provisioned", "operator": "DoesNotExist"}
+
+    assert required["nodeSelectorTerms"] == [
+        {"matchExpressions": [zone, ours]},
+        {"matchFields": [fields], "matchExpressions": [ours]},
+    ]
+    assert affinity["podAntiAffinity"] == wished["podAntiAffinity"]
+    assert affinity["nodeAffinity"] == {
+        "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": terms[0]}]
+    }
 
 
 def test_it_can_be_part_of_another_chart(helm, tmp_path):
@@ -312,6 +475,52 @@ def test_what_depends_on_the_cluster_is_there_when_asked_for(helm, usual):
 
     assert {kind for kind, _, _ in set(monitored) - set(usual)} == added
     assert not set(usual) - set(monitored)
+
+
+def test_the_network_policy_allows_what_its_values_say_and_nothing_else(helm):
+    """Default deny both ways: DNS, the API server, providers; probes, and HTTPS for those that may scrape."""
+    key, asked = ("NetworkPolicy", "tgp-system", OPERATOR), "--set=networkPolicy.enabled=true"
+    peer = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
+    rule = {"to": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]}
+    usual = rendered(helm, asked)
+    chosen = rendered(
+        helm,
+        asked,
+        f"--set-json=networkPolicy.scrapeFrom={json.dumps([peer])}",
+        f"--set-json=networkPolicy.egress={json.dumps([rule])}",
+        "--set-json=networkPolicy.ports=[8443]",
+    )[key]["spec"]
+    without = rendered(helm, asked, "--set=settings.https.listen=")[key]["spec"]
+    dns = {"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]}
+
+    assert usual[key]["spec"] == {
+        "podSelector": deployment(usual)["spec"]["selector"],
+        "policyTypes": ["Ingress", "Egress"],
+        "ingress": [{"ports": [{"port": "probes"}]}, {"ports": [{"port": "https"}]}],
+        "egress": [dns, {"ports": [{"port": 443}, {"port": 6443}]}],
+    }
+    assert chosen["ingress"] == [{"ports": [{"port": "probes"}]}, {"ports": [{"port": "https"}], "from": [peer]}]
+    assert chosen["egress"] == [dns, {"ports": [{"port": 8443}]}, rule]
+    assert without["ingress"] == [{"ports": [{"port": "probes"}]}]
+
+
+def test_a_drain_leaves_a_replica_and_they_are_spread_over_hosts(usual):
+    """The selectors are the Deployment's own: one that misses its pods would protect nothing."""
+    selector = deployment(usual)["spec"]["selector"]
+    budget = usual["PodDisruptionBudget", "tgp-system", DEPLOYMENT]["spec"]
+    (spread,) = deployment(usual)["spec"]["template"]["spec"]["topologySpreadConstraints"]
+
+    assert budget == {"maxUnavailable": 1, "unhealthyPodEvictionPolicy": "AlwaysAllow", "selector": selector}
+    assert (spread["topologyKey"], spread["maxSkew"]) == ("kubernetes.io/hostname", 1)
+    assert (spread["labelSelector"], spread["matchLabelKeys"]) == (selector, ["pod-template-hash"])
+    assert spread["whenUnsatisfiable"] == "ScheduleAnyway", "a cluster of one node runs it, too"
+
+
+def test_it_is_critical_for_the_cluster_unless_the_cluster_refuses_that(helm, usual):
+    without = deployment(rendered(helm, "--set=priorityClassName="))["spec"]["template"]["spec"]
+
+    assert deployment(usual)["spec"]["template"]["spec"]["priorityClassName"] == "system-cluster-critical"
+    assert "priorityClassName" not in without
 
 
 def test_alerts_and_dashboard_ask_for_metrics_that_exist(helm):

@@ -4,6 +4,7 @@ Each row binds a sentence of a page to a constant: `{}` in the sentence is the f
 the last test; where no constant can hold it, it belongs into `FREE`, with the reason.
 """
 
+import ast
 import re
 from collections.abc import Iterator
 from datetime import timedelta
@@ -13,11 +14,16 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
+from bench.safety.run import HOURS as BENCH_HOURS
+from tests.sim import test_safety
+from tests.sim.mutants import test_mutants as mutants
 from tgp.adapters.clouds.gcp import assertion
 from tgp.adapters.clouds.registry import facts_of
 from tgp.adapters.clouds.webhook.client import USUAL_BOOT
 from tgp.adapters.kube import controller, reflector, secret_reader
 from tgp.adapters.telemetry import requests as request_metrics
+from tgp.api.nodepool import Disruption as PoolDisruption
+from tgp.api.nodepool import DisruptionRule
 from tgp.api.owned_machine import PowerMachine
 from tgp.api.request import GPURequestSpec
 from tgp.api.values import duration
@@ -29,18 +35,21 @@ from tgp.controllers.access import certificate_keeper
 from tgp.controllers.budgets import legacy_budgets
 from tgp.controllers.disruption.observe import LISTED_FOR, SEARCHED_EVERY
 from tgp.controllers.disruption.reconciler import BELIEVED_AFTER
-from tgp.controllers.instances import accounts, consistency, leftover_nodes, orphan_collector
+from tgp.controllers.instances import accounts, consistency, leftover_nodes, orphan_collector, poller
 from tgp.controllers.market import reconciler as market
-from tgp.controllers.requests import launch, observe
+from tgp.controllers.pools import memory
+from tgp.controllers.pools.planner import PLANNED_WITHIN
+from tgp.controllers.requests import fresh_read_check, launch, observe
 from tgp.core.access import certificate, kept_answers, token
 from tgp.core.budgets import account, recreation, resume, spans, victims
-from tgp.core.budgets.status import IDLE_AFTER
+from tgp.core.budgets.status import GATHERED, IDLE_AFTER
 from tgp.core.classes import default_class, market_status
 from tgp.core.disruption import candidates, causes, exchange, illness, market_moves, moves, restart_cost
 from tgp.core.inventory import orphan_evidence, orphans
+from tgp.core.inventory.limits import COUNTED_ON_FOR
 from tgp.core.model import cooldowns, offer_query
-from tgp.core.pools import capacity, machine_failures, machine_types, orders, runaway, upkeep
-from tgp.core.pools.planner import world
+from tgp.core.pools import capacity, machine_failures, machine_types, nominations, orders, runaway, upkeep
+from tgp.core.pools.planner import sources, world
 from tgp.core.pools.planner.world import ASSUMED_SPOT_LOSS
 from tgp.core.pools.status import COUNTED_EVERY, LONGEST_COUNTED
 from tgp.core.reports import doctor
@@ -85,13 +94,13 @@ ENDS_BEFORE = {
 }
 
 WORDS = {"one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10}
-WORDS |= {"a": 1, "an": 1, "another": 1, "twelve": 12, "fifteen": 15, "thirty": 30, "sixty": 60}
+WORDS |= {"a": 1, "an": 1, "another": 1, "twelve": 12, "fifteen": 15, "twenty": 20, "thirty": 30, "sixty": 60}
 UNITS = {"s": 1, "m": 60, "h": 3600, "second": 1, "minute": 60, "hour": 3600, "day": 86_400}
-SHARES = {"a fifth": 0.2, "a quarter": 0.25}
+SHARES = {"a fifth": 0.2, "a quarter": 0.25, "a twelfth": 1 / 12}
 NUMBER = rf"(?:\d+(?:\.\d+)?|{'|'.join(sorted(WORDS, key=len, reverse=True))}|half an?)"
 FIGURE = (
-    rf"\b{NUMBER} (?:second|minute|hour|day)s?\b(?! (?:one|time|process|signal|machine|`))|\b\d+ ?[smh]\b|\b\d+ ?%"
-    rf"|\$\d+\.\d\d|\b(?:{'|'.join(SHARES)})\b|\b\w+ times (?=real)"
+    rf"\b{NUMBER} (?:second|minute|hour|day)s?\b(?! (?:one|time|process|signal|machine|`))|\b\d+ ?[smh]\b"
+    rf"|\b\d+(?:\.\d+)? ?%|\$\d+\.\d\d|\b(?:{'|'.join(SHARES)})\b|\b\w+ times (?=real)"
 )
 
 
@@ -111,6 +120,11 @@ def settles(provider: str) -> timedelta:
 
 def default_of(kind: type[msgspec.Struct], name: str) -> timedelta:
     return duration(next(field.default for field in msgspec.structs.fields(kind) if field.name == name), "")
+
+
+def share_of(kind: type[msgspec.Struct], name: str) -> float:
+    default = next(field.default for field in msgspec.structs.fields(kind) if field.name == name)
+    return float(str(default).removesuffix("%")) / 100
 
 
 SETTINGS = Settings()
@@ -137,6 +151,7 @@ FIGURES = (
     Figure(FIELDS, "Terminate the machine after this long. Default {};", purchase.USUAL_LIFE),
     Figure(FIELDS, "An Event warns at {} of it", moments.WARNED_AT),
     Figure(FIELDS, "has requested a GPU for this long. Default {};", IDLE),
+    Figure("docs/security.md", "no lost machine counts for more than {} |", COUNTED_ON_FOR),
     Figure(SECURITY, "deleted {} later", of_seconds(leftover_nodes.CLEARED_FOR)),
     Figure(SECURITY, "some {} the first time", of_seconds(leftover_nodes.GONE_AFTER) + leftover_nodes.LOOK_AGAIN),
     Figure(SECURITY, "at most {} afterwards", of_seconds(leftover_nodes.CLEARED_FOR)),
@@ -163,6 +178,8 @@ FIGURES = (
     Figure(METRICS, "could not buy what was planned within {}", upkeep.WITHDRAWN_AFTER),
     Figure(POOLS, "it is written at most every {} while nothing else changes", COUNTED_EVERY),
     Figure(POOLS, "time without an operator counts for {} at most", LONGEST_COUNTED),
+    Figure(METRICS, "plans with this pool that did not end within {}", PLANNED_WITHIN),
+    Figure(PLANNER, "a plan that has not ended after {}", PLANNED_WITHIN),
     Figure(PLANNER, "That chance is {} an hour, and moves", ASSUMED_SPOT_LOSS),
     Figure(POOLS, "no further pod has come for {}", SETTINGS.batch_idle),
     Figure(POOLS, "at the latest {} after the first", SETTINGS.batch_max),
@@ -170,6 +187,8 @@ FIGURES = (
     Figure(POOLS, "the planned price and {} more", 1 / world.PRICE_MARGIN),
     Figure(POOLS, "more expensive or over a limit for {}", upkeep.WITHDRAWN_AFTER),
     Figure(POOLS, "waits for it, up to {} after", upkeep.PREPARED_WITHIN),
+    Figure(POOLS, "has removed none for {} (", of_seconds(nominations.QUIET_S)),
+    Figure(POOLS, "(at most {}, if they are removed again and again)", of_seconds(nominations.LONGEST_QUIET_S)),
     Figure(POOLS, "nothing is bought for {},", runaway.PAUSES[0]),
     Figure(POOLS, "after the second such machine for {}", runaway.PAUSES[1]),
     Figure(POOLS, "after the third and every further one for {}", runaway.PAUSES[2]),
@@ -226,7 +245,7 @@ FIGURES = (
     Figure(REQUESTS, "`terminationGracePeriod` ({})", default_of(GPURequestSpec, "termination_grace_period")),
     Figure(REQUESTS, "4 machines and {} an hour", float(default_class.IMPLICIT_LIMITS.max_hourly_cost or 0)),
     Figure(REQUESTS, "| {} of its life have passed", moments.WARNED_AT),
-    Figure(REQUESTS, "the time in the message ({})", lifecycle.COUNTED_ON_FOR),
+    Figure(REQUESTS, "the time in the message ({})", COUNTED_ON_FOR),
     Figure(REQUESTS, "two or more machines within {}. Nothing", of_seconds(consistency.AT_ONCE)),
     Figure(REQUESTS, "wait for {} of consistent lists", of_seconds(consistency.CONSISTENT_FOR)),
     Figure(REQUESTS, "the pause is {} of the time", 1 / lifecycle.REFUSED_SHARE),
@@ -245,7 +264,7 @@ FIGURES = (
     Figure(REQUESTS, "two or more machines within {} |", of_seconds(consistency.AT_ONCE)),
     Figure(REQUESTS, "prices: after {} of such reports", provider_reports.BELIEVED_AFTER),
     Figure(REQUESTS, "never joined: after {} |", provider_reports.DOUBTED_FOR),
-    Figure(REQUESTS, "every limit of its class for {} (", lifecycle.COUNTED_ON_FOR),
+    Figure(REQUESTS, "every limit of its class for {} (", COUNTED_ON_FOR),
     Figure(REQUESTS, "until the Node is not Ready, for {} at most", provider_reports.BELIEVED_AFTER),
     Figure(REQUESTS, "(more than two, and more than {})", 1 / outage.SHARE),
     Figure(REQUESTS, "no machine is terminated for it within {}", outage.UNREACHABLE_AT_MOST),
@@ -254,6 +273,7 @@ FIGURES = (
     Figure(SAFETY, "Leaders that are gone within {}", of_seconds(leader_terms.BRIEF)),
     Figure(SAFETY, "seeing a machine twice {} apart", of_seconds(orphan_collector.GRACE)),
     Figure(SAFETY, "except within the {} for which", of_seconds(launch.LOOK_GOOD_FOR)),
+    Figure(SAFETY, "of the hold are shared for {}, and", of_seconds(fresh_read_check.SHARED_FOR)),
     Figure(SAFETY, "a token is gone {} after its Node joined", of_seconds(joining.AFTER_JOINING)),
     Figure(SAFETY, "{} after its attempt is over", of_seconds(joining.AFTER_THE_END)),
     Figure(SAFETY, "no finalizer of a budget stays for more than {}", of_seconds(holds.OUTLIVES)),
@@ -263,10 +283,15 @@ FIGURES = (
     Figure(ACCOUNTING, "is believed if it is at most {} older", of_seconds(spans.STATUS_DELAY)),
     Figure(ACCOUNTING, "those that ended in the last {}", of_seconds(account.ENDED_KEPT)),
     Figure(ACCOUNTING, "finished more than {} before", of_seconds(account.COUNTED_BEFORE)),
+    Figure(ACCOUNTING, "ended more than {} before the last write", of_seconds(account.COUNTED_BEFORE)),
+    Figure(BUDGETS, "from when it was seen, to within {}", of_seconds(spans.STATUS_DELAY)),
+    Figure(BUDGETS, "shortens ends | at most {} per pod", of_seconds(spans.STATUS_DELAY)),
     Figure(ACCOUNTING, "if that is later than {} before", of_seconds(account.COUNTED_BEFORE)),
     Figure(ACCOUNTING, "| history | {} by the hour", of_seconds(account.HOURS_KEPT * account.HOUR)),
+    Figure(BUDGETS, "and at least within {}, goes on", of_seconds(account.HOURS_KEPT * account.HOUR)),
     Figure(WEBHOOK, "after twice its `bootTimeout` and {}", node.SPARE),
     Figure(BUDGETS, "1/24 of the window (at least {}), the next in order", of_seconds(victims.AT_LEAST)),
+    Figure(BUDGETS, "it may run for more than {}, by a long grace", of_seconds(victims.LONG_GRACE)),
     Figure(BUDGETS, "1/48 of the window (at least {})", of_seconds(resume.AT_LEAST)),
     Figure(BUDGETS, "its new pods are evicted after {}, then 2, 4 and so on", recreation.FIRST_PAUSE),
     Figure(BUDGETS, "then 2, 4 and so on, up to {}", recreation.LONGEST_PAUSE),
@@ -280,6 +305,18 @@ FIGURES = (
     Figure(WEBHOOK, "cools down for {}, doubling", cooldown.FIRST_COOLDOWN),
     Figure(WEBHOOK, "doubling to {}, and its pods", cooldowns.LONGEST_COOLDOWN),
     Figure(WEBHOOK, "the Node has not been Ready for {}", lifecycle.OFF_SHOWN_AFTER),
+    Figure(DISRUPTION, "that comes and goes is told once in {}.", memory.SAID_AGAIN_AFTER),
+    Figure(DISRUPTION, "the second {} after the first", of_seconds(poller.ANNOUNCED_AGAIN)),
+    Figure(DISRUPTION, "a notice of less than {}", 2 * moments.REPLACED_WITHIN),
+    Figure(DISRUPTION, "no machine boots in {}:", moments.REPLACED_WITHIN),
+    Figure(PLANNER, "loss would cause: {}", timedelta(hours=sources.RESTART_HOURS)),
+    Figure(PLANNER, "memory counts {} and CPU", sources.KERNEL_SHARE),
+    Figure(PLANNER, "and CPU {} less", timedelta(minutes=sources.SYSTEM_CPU_MILLI)),  # 200m, read as the others are
+    Figure(DISRUPTION, "While more than {}", illness.MOST_ILL_PERCENT / 100),
+    Figure(DISRUPTION, "Without any, one of {} does", share_of(DisruptionRule, "nodes")),
+    Figure(DISRUPTION, "`minSavings` ({} unless", share_of(PoolDisruption, "min_savings")),
+    Figure(SAFETY, "applies and runs {} of them", 1 / mutants.SHARE),
+    Figure(ACCOUNTING, "open or close within {} are written", GATHERED),
 )
 
 FREE = (
@@ -289,15 +326,9 @@ FREE = (
     (DISRUPTION, "as with one hour ($67.02", "what was measured"),
     (PLANNER, "costs $1.80 an hour, one with one GPU $1.00", "an example"),
     (PLANNER, "two machines for $2.00", "an example"),
-    (PLANNER, "loss would cause: twenty minutes", "RESTART_HOURS in planner/sources.py"),
     (DISRUPTION, "for a quarter of an hour goes", "the consolidateAfter of the manifest above it"),
     (DISRUPTION, "At most a fifth of the nodes", "the budget of the manifest above it"),
-    (DISRUPTION, "While more than 20 %", "MOST_ILL_PERCENT in core/disruption/illness.py"),
-    (DISRUPTION, "Without any, one of 10 % does", "the default of DisruptionRule.nodes in api/nodepool.py"),
     (DISRUPTION, "where an hour comes twice", "daylight saving"),
-    (DISRUPTION, "`minSavings` (5 % unless", "the default of Disruption.min_savings in api/nodepool.py"),
-    (PLANNER, "memory counts 7.5 % and CPU 200m less", "KERNEL_SHARE and SYSTEM_CPU_MILLI in planner/sources.py"),
-    (SAFETY, "runs a quarter of them", "SHARE in tests/sim/mutants/test_mutants.py"),
     (REQUESTS, 'a duration such as `"2h"`', "an example"),
     (README, "after four hours", "the maxLifetime of the manifest above it"),
     (LIVE, "A run lasts less than an hour, so it costs at most one hour", "the watchman's 50 minutes, rounded up"),
@@ -314,7 +345,6 @@ FREE = (
     (SAFETY, "not even for a second", "no time at all"),
     (SAFETY, "in about a minute", "measured"),
     (SAFETY, "abandoned after a second", "what a mutant does"),
-    (ACCOUNTING, "is written within 2 seconds", "GATHERED in core/budgets/status.py, and the write"),
     (WORLD, "about half a minute", "measured"),
     (WORLD, "Secret for 20m", "an example"),
     (WORLD, "`FOR=30s` | `--for 30s`", "an example"),
@@ -385,3 +415,77 @@ def test_no_figure_stands_in_the_docs_without_a_constant(page: str):
     ]
 
     assert not loose, f"bind it to its constant in FIGURES, or say in FREE why there is none: {loose}"
+
+
+def test_the_page_of_safety_names_the_hours_and_seeds_that_are_run():
+    text = (ROOT / SAFETY).read_text(encoding="utf-8")
+    other = ", ".join(f"{name} ({kill.seed})" for name, kill in mutants.KILLS.items() if kill.seed != "1")
+
+    assert f"Seeds are 1, except for {other}." in text
+    assert (
+        f"the default is {BENCH_HOURS} hours; make test runs {usual_amount(Path(test_safety.__file__), 'HOURS')}"
+        in text
+    )
+
+
+# The table of amounts in DEVELOPMENT.md
+
+
+DEVELOPMENT = ROOT / "DEVELOPMENT.md"
+# Amounts that no row names: a row has sums or products of them, or they belong to a property that both run.
+PARTS = {
+    "tests/sim/test_operator.py": "faults twice, then quiet",
+    "tests/sim/test_legacy_budgets.py": "faults twice, then quiet",
+    "tests/sim/test_pools.py": "faults in three parts, then quiet",
+    "tests/sim/test_canaries.py": "three parts of one history",
+    "tests/sim/test_budget_histories.py": "lives within a step",
+    "tests/sim/test_runaway.py": "one of three histories",
+    "tests/sim/joining/test_secrecy.py": "how many faults must have been seen",
+    "tests/sim/lifecycle/test_histories.py": "hours of one history",
+    "tests/clients/schemathesis/test_http_api.py": "the time that it may take",
+    "tests/contracts/talos/test_hostile_values.py": "renderings of hostile values",
+    "tests/core": "seeds of properties of one function",
+    "tests/project": "the rule itself",
+}
+
+
+def amounts(path: Path) -> Iterator[tuple[str, int, int]]:
+    """Each `amount(usual, proving)` of a file, with the name that it is given; empty: none."""
+    for place in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for child in ast.iter_child_nodes(place):
+            if not (isinstance(child, ast.Call) and isinstance(child.func, ast.Name) and child.func.id == "amount"):
+                continue
+            given = [each.value for each in child.args[:2] if isinstance(each, ast.Constant)]
+            if len(given) == 2:
+                target = place.targets[0] if isinstance(place, ast.Assign) else None
+                yield (target.id if isinstance(target, ast.Name) else ""), given[0], given[1]
+
+
+def usual_amount(path: Path, name: str) -> int:
+    return next(usual for called, usual, _ in amounts(path) if called == name)
+
+
+def rows() -> list[tuple[set[int], set[int]]]:
+    """The numbers of each row: in `make test`, in `make prove`."""
+    table = DEVELOPMENT.read_text(encoding="utf-8").partition("| what | in `make test` |")[2].partition("\n\n")[0]
+    cells = [line.strip("|").split(" | ") for line in table.splitlines()[2:]]
+    return [(numbers(row[1]), numbers(row[2])) for row in cells]
+
+
+def numbers(text: str) -> set[int]:
+    words = [int(each.replace(",", "")) for each in re.findall(r"\d[\d,]*\b", text)]
+    return {*words, *(value for word, value in WORDS.items() if re.search(rf"\b{word}\b", text))}
+
+
+def test_the_table_of_amounts_names_what_the_tests_say():
+    """So that an amount is not changed without the table that tells what a release was tried with."""
+    known = rows()
+    loose = [
+        f"{place}: {name or 'amount'}({usual}, {proving})"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for name, usual, proving in amounts(path)
+        if not any(usual in test and proving in prove for test, prove in known)
+        and not (place := path.relative_to(ROOT).as_posix()).startswith(tuple(PARTS))
+    ]
+
+    assert loose == []

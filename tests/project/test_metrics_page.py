@@ -12,6 +12,8 @@ from prometheus_client.registry import Collector
 from tgp.adapters.telemetry.budgets import BudgetCollector
 from tgp.adapters.telemetry.market import BookCollector
 from tgp.adapters.telemetry.metrics import Metrics
+from tgp.adapters.telemetry.owned_machines import OwnedMachineCollector
+from tgp.adapters.telemetry.pools import PoolLimitCollector
 from tgp.adapters.telemetry.requests import RequestCollector
 from tgp.core.model.price_book import PriceBook
 
@@ -25,7 +27,9 @@ def collectors() -> Iterator[Collector]:
     """Those whose series exist only during a scrape."""
     now = datetime.now(UTC)
     yield BookCollector(PriceBook, lambda: now)
-    yield BudgetCollector(tuple, lambda: now)
+    yield BudgetCollector(tuple, lambda: now, lambda _key, _at: None)
+    yield PoolLimitCollector(tuple)
+    yield OwnedMachineCollector(tuple)
     yield RequestCollector(tuple, lambda _name: None, lambda _name: (), lambda: now)
 
 

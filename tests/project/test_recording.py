@@ -51,10 +51,14 @@ def test_what_kubectl_shows_in_it_are_the_columns_of_today():
 
 
 INSTALLATION = (  # what each Helm's part has, in this order
-    "$ helm install tgp-operator tgp-operator-",
+    "$ helm push tgp-operator-",
+    "Pushed: ",
+    "$ helm install tgp-operator oci://registry.example/charts/tgp-operator ",
     "Provisioning ",
-    "$ helm upgrade --install tgp-crds ",
-    "$ helm upgrade tgp-operator deploy/charts/tgp-operator ",
+    "$ helm package deploy/charts/tgp-operator deploy/charts/tgp-crds",
+    "$ helm push tgp-crds-",
+    "$ helm upgrade --install tgp-crds oci://registry.example/charts/tgp-crds ",
+    "$ helm upgrade tgp-operator oci://registry.example/charts/tgp-operator ",
     "my-first-gpu   Ready ",
     "$ helm rollback tgp-operator 1 ",
     "Rollback was a success",

@@ -47,3 +47,13 @@ def test_the_bill_of_materials_names_every_locked_package():
 
     assert [each["name"] for each in bill["components"]] == locked
     assert all(each["hashes"] and each["purl"].startswith("pkg:pypi/") for each in bill["components"])
+
+
+def test_a_release_whose_commit_is_not_in_the_history_is_not_replaced_by_the_tree(tmp_path, monkeypatch):
+    """A shallow clone would otherwise upgrade from today's code to today's code, and prove nothing."""
+    listed = tmp_path / "commits.txt"
+    listed.write_text(f"0.0.1 {'0' * 40}\n")
+    monkeypatch.setattr(release, "COMMITS", listed)
+
+    with pytest.raises(release.ReleaseFailed, match="git fetch --unshallow"):
+        release.former_code(tmp_path)

@@ -225,6 +225,9 @@ def test_what_is_missing_is_told_with_its_minutes_and_nothing_where_all_is_there
     assert list(first_build(tools, {"TGP_CACHE": str(tmp_path), ETCD_TOOL.variable: "/bin/true"})) == []
 
 
+AN_OPERATOR = ROOT / "tests" / "sim" / "an_operator.py"
+
+
 # -- proving -----------------------------------------------------------------------------------------------------------
 
 
@@ -250,6 +253,28 @@ def test_every_test_with_a_larger_amount_is_run_by_a_proof():
     assert [str(path) for path in files if not any(_runs(proof, path) for proof in PROOFS)] == [__file__]
 
 
+def test_every_simulation_of_the_operator_is_run_by_a_proof():
+    """With the shipped pauses, which tests/sim/an_operator.py shortens for `make test`."""
+    files = [path for path in (ROOT / "tests" / "sim").rglob("test_*.py") if AN_OPERATOR in _imported(path)]
+
+    assert len(files) > 40
+    assert [str(path) for path in files if not any(_runs(proof, path) for proof in PROOFS)] == []
+
+
+def _imported(path: Path) -> set[Path]:
+    """The modules of tests/ that it needs, through others as well."""
+    found: set[Path] = set()
+    ahead = [path]
+    while ahead:
+        text = ahead.pop().read_text()
+        named = re.findall(r"^(?:from|import) (tests(?:\.\w+)+)(?: import (\w+))?", text, re.MULTILINE)
+        names = [name for module, part in named for name in (module, f"{module}.{part}")]
+        new = {place for name in names if (place := ROOT / f"{name.replace('.', '/')}.py").exists()} - found
+        found |= new
+        ahead += new
+    return found
+
+
 def _runs(proof: Proof, path: Path) -> bool:
     left_out = [ROOT / word.removeprefix("--ignore=") for word in proof.words if word.startswith("--ignore=")]
     named = [ROOT / word for word in proof.words if word.startswith("tests/")]
@@ -264,7 +289,7 @@ def test_a_proof_tries_more_than_a_usual_run(monkeypatch):
     assert all(proof.step().command[:2] == ("env", "TGP_PROVE=1") for proof in PROOFS)
 
 
-def test_nobody_compiles_a_file_twice_and_what_a_person_said_of_go_holds(monkeypatch):
+def test_no_file_is_compiled_twice_and_a_persons_settings_of_go_hold(monkeypatch):
     words = "import os, sys; print(sys.dont_write_bytecode, os.environ['GOGC'])"
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     monkeypatch.delenv("GOGC", raising=False)

@@ -88,23 +88,23 @@ def office(lan, server) -> Office:
 
 @pytest.fixture
 def start(lan, server, program_of) -> Start:
-    """A machine that was given these papers: its config is rendered, read back from its text, and started by."""
+    """A machine that was given this enrollment: its config is rendered, read back from its text, and started by."""
     programs = Programs(program_of(CONTAINERBOOT), program_of(TAILSCALED), program_of(TAILSCALE_CLI))
 
-    def started(where: str | Host, papers: Enrollment) -> TailscaleClient:
-        assert isinstance(papers.join, TailscaleJoin)
+    def started(where: str | Host, enrollment: Enrollment) -> TailscaleClient:
+        assert isinstance(enrollment.join, TailscaleJoin)
         host = lan.host(where) if isinstance(where, str) else where
-        return TailscaleClient(host, programs, environment_of(documents(papers.join)), server.authority)
+        return TailscaleClient(host, programs, environment_of(documents(enrollment.join)), server.authority)
 
     return started
 
 
 def test_a_machine_joins_by_our_config_is_found_reached_and_removed_for_good(office, start):
     assert office.check().usable
-    papers = {name: office.enroll(name) for name in ("train-1", "train-2")}
+    enrollment = {name: office.enroll(name) for name in ("train-1", "train-2")}
     assert office.find("train-1") is None, "a key is not a machine"
 
-    clients = {name: start(name, papers[name]) for name in papers}
+    clients = {name: start(name, enrollment[name]) for name in enrollment}
     addresses = {name: client.joined() for name, client in clients.items()}
 
     # Found as what it is.
@@ -125,36 +125,36 @@ def test_a_machine_joins_by_our_config_is_found_reached_and_removed_for_good(off
     assert clients["train-1"].directly(addresses["train-2"]).startswith(f"{second.address}:"), "and not by the relay"
 
     # Removed, while it runs.
-    office.remove("train-1", key_id=papers["train-1"].key_id, device_id=device.id)
+    office.remove("train-1", key_id=enrollment["train-1"].key_id, device_id=device.id)
     assert office.find("train-1") is None
     wait_for(lambda: silent(second, addresses["train-1"]), 30.0, lambda: "the removed machine still answers")
     assert office.find("train-2") is not None
-    office.remove("train-1", key_id=papers["train-1"].key_id, device_id=device.id)  # gone is a success
+    office.remove("train-1", key_id=enrollment["train-1"].key_id, device_id=device.id)  # gone is a success
 
     # It cannot come back: not with what it remembers, not afresh with its key.
     clients["train-1"].stop()
-    assert start(first, papers["train-1"]).refused() in REFUSALS
-    assert start("afresh", papers["train-1"]).refused() in REFUSALS
+    assert start(first, enrollment["train-1"]).refused() in REFUSALS
+    assert start("afresh", enrollment["train-1"]).refused() in REFUSALS
     assert office.find("train-1") is None
 
 
 def test_a_key_is_good_once_and_the_machine_itself_may_restart(office, start):
-    papers = office.enroll("train-1")
-    client = start("train-1", papers)
+    enrollment = office.enroll("train-1")
+    client = start("train-1", enrollment)
     address = client.joined()
 
     client.stop()
-    assert start(client.host, papers).joined() == address
+    assert start(client.host, enrollment).joined() == address
 
-    assert start("thief", papers).refused() in REFUSALS
+    assert start("thief", enrollment).refused() in REFUSALS
     device = office.find("train-1")
     assert device is not None
     assert address in device.addresses
 
 
-def test_a_key_that_was_revoked_before_its_machine_came_lets_nobody_in(office, start):
-    papers = office.enroll("train-1")
-    office.remove("train-1", key_id=papers.key_id)
+def test_a_key_that_was_revoked_before_its_machine_came_lets_no_machine_in(office, start):
+    enrollment = office.enroll("train-1")
+    office.remove("train-1", key_id=enrollment.key_id)
 
-    assert start("train-1", papers).refused() in REFUSALS
+    assert start("train-1", enrollment).refused() in REFUSALS
     assert office.find("train-1") is None

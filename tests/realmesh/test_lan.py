@@ -41,7 +41,7 @@ def interfaces() -> set[str]:
     return {path.name for path in Path("/sys/class/net").iterdir()}
 
 
-def test_two_computers_reach_each_other_and_nobody_else_sees_them(lan):
+def test_two_computers_reach_each_other_and_no_third_one_sees_them(lan):
     before = interfaces()
     one, other = lan.host("one"), lan.host("other")
 

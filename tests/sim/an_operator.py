@@ -39,7 +39,13 @@ REVISION_ASKED_EVERY = 60.0  # shipped: 15
 SELDOM_TICK = 20.0  # shipped: 1
 
 
-def operator_main(settings: Settings | None = None, *, shipped: bool = False, boot: Boot | None = PlainBoot()):  # noqa: B008 - it has no state
+def operator_main(
+    settings: Settings | None = None,
+    *,
+    shipped: bool = False,
+    boot: Boot | None = PlainBoot(),  # noqa: B008 - it has no state
+    namespace: str = NAMESPACE_NAME,
+):
     """The `main` of a simulated process that runs the operator as it is.
 
     `shipped`: with the shipped pauses, for tests of what connections that hang and leaders that change do. `boot` None:
@@ -56,7 +62,7 @@ def operator_main(settings: Settings | None = None, *, shipped: bool = False, bo
             clock=host.clock,
             entropy=host.entropy,
             host=host.name,
-            namespace=NAMESPACE_NAME,
+            namespace=namespace,
             compute=host.compute,
             dial=dial_of(host),
             resolver=host.process.doors.resolver,

@@ -6,11 +6,16 @@ belongs to others. The same forgeries are written to the simulated API server an
 
 import json
 from dataclasses import dataclass
+from datetime import datetime
 from random import Random
 from typing import Any
 
+from tgp.api.values import rfc3339
+from tgp.core.model.token import plain_uid
+
 NONSENSE = ("", "nonsense", "../../etc", "a" * 63, "vultr-000000000000", "(implicit)")
 MOMENTS = ("2001-01-01T00:00:00Z", "2126-01-01T00:00:00Z")
+LAST = "9999-12-31T23:59:59Z"  # an hour later is no moment
 PHASES = ("Pending", "Provisioning", "Booting", "Ready", "Terminating", "Finished", "Failed")
 ORDER, SETTLE, END = AIMS = ("order", "settle", "end")
 CONDITIONS = ("Launched", "Registered", "Initialized", "Ready", "Terminating", "Drained", "Ended")
@@ -79,6 +84,37 @@ def aimed_status(luck: Random, knows: Knowledge, aim: str) -> dict[str, Any]:
     return status
 
 
+def idle_status(knows: Knowledge, node: str, since: str) -> dict[str, Any]:
+    """Of a pool's machine that has become this Node, and that no pod has used since then: its pool would end it."""
+    account = knows.accounts[0] if knows.accounts else "simulated-000000000000"
+    provider = account.partition("-")[0]
+    offer = {"provider": provider, "instanceType": node, "gpuType": "RTX4090", "gpuCount": 1, "hourlyPrice": "0.01"}
+    row = {"number": 1, "token": f"tgp-{knows.cluster}-{knows.uid}-1", "offer": offer, "account": account}
+    row |= {"epoch": "nobody/0", "reservedAt": since, "launchedAt": since, "outcome": "Launched", "instanceId": "i-1"}
+    told = {"status": "True", "reason": "Forged", "message": "forged", "lastTransitionTime": since}
+    held = [{"type": name, **told} for name in ("Launched", "Registered", "Initialized", "Ready")]
+    moments = {"readyAt": since, "idleSince": since}
+    return {"attempts": [row], "nodeClass": "rented", "nodeName": node, "phase": "Ready", "conditions": held, **moments}
+
+
+def lost_status(kind: str, cluster: str, uid: str, account: str, now: datetime) -> dict[str, Any]:
+    """Of a machine that never was, at $40 an hour, that counts against the class for a hundred years.
+
+    `kind`: "lost", "running", or "unknown": in an account that is in no table.
+    """
+    provider, moment = account.partition("-")[0], rfc3339(now)
+    offer = {"provider": provider, "instanceType": "x", "hourlyPrice": "40.00", "gpuType": "H100", "gpuCount": 8}
+    row = {"number": 9, "token": f"tgp-{cluster}-{plain_uid(uid)}-9", "account": account, "offer": offer}
+    row |= {"epoch": "nobody/0", "reservedAt": moment, "launchedAt": moment, "hourlyPrice": "40.00"}
+    status: dict[str, Any] = {"attempts": [row], "nodeClass": "rented", "phase": "Pending", "readyAt": moment}
+    if kind == "lost":
+        row |= {"endedAt": moment, "outcome": "Lost", "countsUntil": MOMENTS[1]}
+        return status
+    row |= {"outcome": "Launched", "instanceId": "i-1"}
+    row |= {"account": f"{provider}-000000000000"} if kind == "unknown" else {}
+    return status | {"phase": "Ready"}
+
+
 def forged_spec(luck: Random, knows: Knowledge) -> dict[str, Any]:
     """A spec to create a request with; the API server may refuse it."""
     secret, _, key = luck.choice(knows.secrets).partition("/")
@@ -133,6 +169,8 @@ def _attempt(luck: Random, knows: Knowledge, number: int) -> dict[str, Any]:
     }
     if luck.random() < 0.6:
         row |= {"outcome": luck.choice(("Launched", "Launched", "Lost")), "launchedAt": luck.choice(MOMENTS)}
+    if luck.random() < 0.2:
+        row |= {"endedAt": luck.choice((*MOMENTS, LAST)), "countsUntil": luck.choice((*MOMENTS, LAST))}
     return {name: value for name, value in row.items() if luck.random() < 0.95 or name in ("number", "token")}
 
 

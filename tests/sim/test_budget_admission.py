@@ -133,6 +133,23 @@ def test_a_closed_budget_gates_new_pods_and_lets_the_oldest_go_first_as_hours_co
     assert "gatedPods" not in status(world)
 
 
+def test_a_spec_that_cannot_be_counted_by_holds_no_pod_behind_its_gate(world):
+    used_up(world, "Gate")
+    a_team_pod(world, "waits")
+    world.run(seconds=10)
+    assert gated(world) == ["waits"]
+    edit(world, quota={"gpuHours": "0.1", "windowHours": None, "calendar": "Day", "timeZone": "Mars/Olympus"})
+    world.run(minutes=2)
+    assert condition(world, "Ready") == ("False", "UnknownTimeZone")
+    assert (gated(world), label(world)) == ([], "")
+    a_team_pod(world, "new")
+    assert gated(world) == []
+    edit(world, quota={"timeZone": "UTC"})
+    world.run(minutes=1)
+    a_team_pod(world, "later")
+    assert gated(world) == ["later"], "it counts again, and is still used up"
+
+
 def test_higher_priority_goes_first(world):
     used_up(world, "Gate")
     a_team_pod(world, "old")

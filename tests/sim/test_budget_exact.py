@@ -130,3 +130,22 @@ def test_other_pods_are_left_alone(world):
     a_team_pod(world, "ended", labels=CPU, run_for="1s")
     world.run(minutes=2)
     assert held(world) == []
+
+
+def test_a_pod_that_waited_and_lost_its_label_while_the_operator_was_away_counts(world):
+    """The account names waiting pods, too: what is written on a pod a tenant can edit with its labels."""
+    exact(world)
+    a_team_pod(world, "one", run_for="10m", schedulingGates=[{"name": "example.org/mine"}])
+    a_team_pod(world, "goes", schedulingGates=[{"name": "example.org/mine"}])
+    world.run(minutes=1)
+    assert held(world) == ["goes", "one"]
+    assert status(world)["trackedPods"] == 0
+    world.api.local_api.delete(POD, "default", "goes")
+    world.run(seconds=5)
+    world.processes["operator-0"].crash(restart_after=300)
+    world.api.local_api.merge_patch(POD, "default", "one", {"metadata": {"labels": {"team": "none"}}})
+    world.api.local_api.merge_patch(POD, "default", "one", {"spec": {"schedulingGates": None}})
+    world.run(minutes=20)
+    assert consumed(world) == pytest.approx(600, abs=1)
+    assert "uncertaintyGpuHours" not in status(world)
+    assert held(world) == []

@@ -1,11 +1,13 @@
 """Hours and days of budgets with everything that goes wrong, beside the truth: I10 to I12 at every write."""
 
+from collections.abc import Callable
 from random import Random
 
 import pytest
 
 from tests.amounts import amount
 from tests.sim.an_operator import furnish, operator_main
+from tests.sim.test_budget_admission import gated, install, used_up
 from tests.sim.test_budget_pauses import a_job, edit, suspended
 from tests.sim.test_budgets import a_budget, a_team_pod, begin, consumed, pods, status
 from tgp.api.resource import GPU_WORKLOAD_BUDGET, NODE, POD
@@ -13,7 +15,7 @@ from tgp.sim.checkers.budgets import BudgetWatch
 from tgp.sim.checkers.holds import HoldsWatch
 from tgp.sim.cluster.machines import Hardware
 from tgp.sim.faults import swarm
-from tgp.sim.plans import Act, every_plan
+from tgp.sim.plans import Act, Effect, FaultPlan, every_plan
 from tgp.sim.world import World
 
 STEPS = amount(12, 60)
@@ -91,11 +93,12 @@ def test_with_any_faults_use_is_never_below_the_truth_and_enforced_once(seed):
 
 
 @pytest.mark.parametrize("seed", range(amount(1, 20)))
-def test_with_any_faults_pauses_and_finalizers_go_with_their_reason(seed):
+def test_with_any_faults_pauses_finalizers_and_gates_go_with_their_reason(seed):
     with World(f"held-budgets-{seed}", faults=swarm(f"held-budgets-{seed}")) as world:
         watch = BudgetWatch(world, late=240)
         holds = HoldsWatch(world, late=240)
         furnish(world)
+        install(world)
         for number in range(2):
             world.cluster.power_on(Hardware(f"node-{number}", cpu="64", memory="256Gi"))
             world.process(f"operator-{number}", operator_main(shipped=True))
@@ -105,12 +108,18 @@ def test_with_any_faults_pauses_and_finalizers_go_with_their_reason(seed):
         for number in range(amount(2, 10)):
             a_job(world, f"job-{number}", parallelism=luck.choice((1, 2)), run_for=luck.choice(("", "30m", "2h")))
             live(world, luck, amount(2, 4), wipes=False)
-            edit(world, enforcement={"action": luck.choice(("Pause", "AlertOnly", "Evict"))})
+            action, admission = luck.choice(("Pause", "AlertOnly", "Evict")), luck.choice(("Gate", "Off"))
+            edit(world, enforcement={"action": action, "admission": admission})
             edit(world, accounting=luck.choice(("Exact", "Observed")))
         world.calm()
         world.run(minutes=20)
         assert watch.looks > 10
         assert holds.marks > 0
+
+
+def plans_at(effects: list[Effect], worth: Callable[[Effect], bool]) -> list[FaultPlan]:
+    """The process dies before or after each of these, or gets no answer."""
+    return [*every_plan(effects, worth, (Act.CRASH_BEFORE, Act.CRASH_AFTER, Act.LOST_ANSWER))]
 
 
 def short_history(world: World) -> None:
@@ -126,21 +135,17 @@ def test_a_crash_at_any_write_changes_neither_use_nor_enforcement():
     with World("written") as world:
         short_history(world)
         truth, effects = consumed(world), list(world.effects)
-    plans = [
-        *every_plan(
-            effects,
-            lambda effect: "gpuworkloadbudgets" in effect.path or effect.path.endswith("/eviction"),
-            (Act.CRASH_BEFORE, Act.CRASH_AFTER, Act.LOST_ANSWER),
-        )
-    ]
+    plans = plans_at(effects, lambda effect: "gpuworkloadbudgets" in effect.path or effect.path.endswith("/eviction"))
+    tried = plans[:: amount(12, 1)]
     assert len(plans) >= 20
-    for plan in plans[:: amount(12, 1)]:
+    for plan in tried:
         with World("written", plan=plan) as world:
             BudgetWatch(world, late=60)
             short_history(world)
             world.run(minutes=2)
             assert pods(world) == [] or status(world)["gpusInUse"] == "0", str(plan)
             assert consumed(world) == pytest.approx(truth, abs=60), str(plan)
+    print(f"account and eviction: covered {len(tried)} of {len(plans)} plans")
 
 
 def held_history(world: World) -> None:
@@ -164,15 +169,10 @@ def test_a_crash_at_any_write_leaves_nothing_held_or_paused():
         held_history(world)
         effects = list(world.effects)
     ours = ("gpuworkloadbudgets", "/jobs/", "/pods/")
-    plans = [
-        *every_plan(
-            effects,
-            lambda effect: any(part in effect.path for part in ours),
-            (Act.CRASH_BEFORE, Act.CRASH_AFTER, Act.LOST_ANSWER),
-        )
-    ]
+    plans = plans_at(effects, lambda effect: any(part in effect.path for part in ours))
+    tried = plans[:: amount(20, 1)]
     assert len(plans) >= 40
-    for plan in plans[:: amount(20, 1)]:
+    for plan in tried:
         with World("held", plan=plan) as world:
             BudgetWatch(world, late=60)
             HoldsWatch(world)
@@ -181,3 +181,37 @@ def test_a_crash_at_any_write_leaves_nothing_held_or_paused():
             assert not suspended(world, "train"), str(plan)
             gone = [pod["metadata"]["name"] for pod in pods(world) if "deletionTimestamp" in pod["metadata"]]
             assert gone == [], str(plan)
+    print(f"finalizer, suspension and resumption: covered {len(tried)} of {len(plans)} plans")
+
+
+def gated_history(world: World) -> None:
+    """Two pods wait behind the gate until hours are back."""
+    install(world)
+    begin(world)
+    used_up(world, "Gate")
+    for name in ("first", "second"):
+        a_team_pod(world, name, run_for="1m")
+    world.run(minutes=1)
+    assert gated(world) == ["first", "second"]
+    edit(world, quota={"gpuHours": "100"})
+    world.run(minutes=2)
+
+
+def test_a_crash_at_any_write_leaves_no_pod_behind_its_gate():
+    """Enumerated: before and after each write of the account, of the label that gates, and of each gate."""
+    with World("gated") as world:
+        gated_history(world)
+        effects = list(world.effects)
+    lifts = plans_at(effects, lambda effect: "/pods/" in effect.path and effect.method == "PATCH")
+    others = plans_at(effects, lambda effect: "gpuworkloadbudgets" in effect.path)
+    assert len(lifts) >= 6, "both gates, each before, after and without an answer"
+    assert len(others) >= 20
+    tried = [*lifts[:: amount(3, 1)], *others[:: amount(24, 1)]]
+    for plan in tried:
+        with World("gated", plan=plan) as world:
+            BudgetWatch(world, late=60)
+            HoldsWatch(world)
+            gated_history(world)
+            world.run(minutes=3)
+            assert gated(world) == [], str(plan)
+    print(f"gates: covered {len(tried)} of {len(lifts) + len(others)} plans")

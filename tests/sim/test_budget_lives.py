@@ -1,13 +1,20 @@
 """A budget's own life: deleted, created again, restored. What was used stays with its name."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 from tests.sim.an_operator import NAMESPACE_NAME, create
 from tests.sim.test_budgets import CPU, a_budget, a_team_pod, begin, consumed, ran, reasons, status
 from tgp.api.resource import CONFIG_MAP, GPU_WORKLOAD_BUDGET, LEGACY_BUDGET
+from tgp.controllers.budgets.tracker import BudgetTracker
 from tgp.core.budgets.archive import ACCOUNT_FINALIZER, ARCHIVE
+from tgp.core.budgets.days import read_days
+from tgp.sim.clock import WorldClock
 from tgp.sim.world import World
 
 
@@ -154,3 +161,56 @@ def test_an_account_of_a_newer_version_is_kept_as_it_is(world):
     world.run(minutes=2)
     delete(world)
     assert '"2.future"' in archived(world)["default_team-a_cpu"]
+
+
+# -- by the day --------------------------------------------------------------------------------------------------------
+
+EVENING = datetime(2026, 1, 5, 21, tzinfo=UTC)
+
+
+@pytest.fixture
+def evening(monkeypatch) -> Iterator[World]:
+    """A world that begins three hours before midnight; two budgets count the same hour."""
+    monkeypatch.setattr("tgp.sim.world.WorldClock", partial(WorldClock, start=EVENING))
+    with World("budget-days") as world:
+        begin(world)
+        a_budget(world)
+        a_budget(world, "other")
+        a_team_pod(world, "one", run_for="1h")
+        world.run(minutes=172)
+        yield world
+
+
+def days(world: World) -> dict[str, int]:
+    """By budget, the seconds of the first day as its lines say."""
+    rows = read_days(world.api.local_api.objects(CONFIG_MAP, NAMESPACE_NAME))
+    return {row.name: row.used // 1000 for row in rows if row.day == "2026-01-05"}
+
+
+def test_a_budget_that_is_deleted_over_midnight_keeps_its_day(evening):
+    world = evening
+    delete(world)
+    world.run(minutes=15)
+    expected = pytest.approx(ran(world, "one"), abs=1)
+    assert days(world) == {"team-a": expected, "other": expected}
+    a_budget(world)
+    world.run(minutes=24 * 60)
+    assert days(world) == {"team-a": expected, "other": expected}, "the one that came back adds nothing"
+    pages = [each["metadata"]["name"] for each in world.api.local_api.objects(CONFIG_MAP, NAMESPACE_NAME)]
+    assert [name for name in pages if "budget-days" in name] == ["tgp-budget-days-2026-01-05"], "one write a day"
+
+
+def test_a_budget_that_is_taken_up_late_gets_its_line_beside_the_page_of_the_day(evening):
+    world, taken_up = evening, BudgetTracker.memory_of
+
+    def later(self: BudgetTracker, record: Any, *rest: Any, **more: Any) -> Any:
+        early = world.clock.now() < EVENING + timedelta(hours=3, minutes=30)
+        return None if early and record.key.name == "team-a" else taken_up(self, record, *rest, **more)
+
+    with patch.object(BudgetTracker, "memory_of", later):
+        world.processes["operator-0"].crash(restart_after=60)
+        world.run(minutes=25)
+        assert list(days(world)) == ["other"]
+        world.run(minutes=20)
+    expected = pytest.approx(ran(world, "one"), abs=1)
+    assert days(world) == {"team-a": expected, "other": expected}

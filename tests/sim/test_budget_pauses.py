@@ -2,14 +2,17 @@
 
 from collections.abc import Iterator
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 from tests.sim.an_operator import create
 from tests.sim.test_budgets import CPU, a_budget, a_team_pod, begin, condition, pods, reasons, status
 from tgp.adapters.kube.events import CORE_EVENT
-from tgp.api.resource import DEPLOYMENT, GPU_WORKLOAD_BUDGET, JOB, LEGACY_BUDGET, POD
-from tgp.core.budgets.pause import KUEUE, LEGACY_PAUSED_AT, LEGACY_PAUSED_BY, PAUSED_AT, PAUSED_BY
+from tgp.adapters.kube.operator_cluster import OperatorCluster
+from tgp.api.resource import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, GPU_WORKLOAD_BUDGET, JOB, LEGACY_BUDGET, POD
+from tgp.core.budgets.pause import KUEUE, KUEUE_GROUP, LEGACY_PAUSED_AT, LEGACY_PAUSED_BY, PAUSED_AT, PAUSED_BY
+from tgp.ports.cluster import Refused
 from tgp.sim.world import World
 
 
@@ -144,7 +147,17 @@ def test_what_two_budgets_hold_goes_on_when_both_are_open(world):
     assert not suspended(world, "train")
 
 
+def install_kueue(world: World) -> None:
+    names = {"plural": "workloads", "singular": "workload", "kind": "Workload", "listKind": "WorkloadList"}
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    version = {"name": "v1beta1", "served": True, "storage": True, "schema": schema}
+    spec = {"group": KUEUE_GROUP, "names": names, "scope": "Namespaced", "versions": [version]}
+    create(world, CUSTOM_RESOURCE_DEFINITION, f"workloads.{KUEUE_GROUP}", spec=spec)
+    world.run(seconds=5)
+
+
 def test_a_job_of_kueue_is_annotated_and_not_suspended_and_that_is_said(world):
+    install_kueue(world)
     a_budget(world, hours="0.1", window=24, action="Pause", gracePeriodSeconds=0)
     a_job(world, "queued")
     change = {"metadata": {"labels": {KUEUE: "team"}}}
@@ -158,6 +171,44 @@ def test_a_job_of_kueue_is_annotated_and_not_suspended_and_that_is_said(world):
     world.run(minutes=1)
     assert not marks(job(world, "queued"))
     assert not marks(pods(world)[0])
+    assert condition(world, "Degraded") == ("False", "ReconcileSucceeded")
+
+
+def test_a_pod_with_a_priority_gets_the_two_annotations_that_the_shipped_policy_allows(world):
+    a_budget(world, hours="0.1", window=1, action="Pause", gracePeriodSeconds=0)
+    a_team_pod(world, "urgent", priorityClassName="system-cluster-critical")
+    world.run(minutes=10)
+    assert set(marks(pods(world)[0])) == {PAUSED_AT, PAUSED_BY}
+
+
+@pytest.mark.parametrize("refused", [(POD, "bare"), (JOB, "first")])
+def test_what_a_policy_does_not_let_us_pause_is_said_and_the_next_job_is_paused_instead(world, refused):
+    kind, _ = refused
+    shipped = OperatorCluster.patch
+
+    async def refusing(self: OperatorCluster, resource: Any, key: Any, change: Any, **more: Any) -> Any:
+        if (resource, key.name) == refused and PAUSED_AT in change["metadata"].get("annotations", {}):
+            raise Refused("ValidatingAdmissionPolicy 'frozen' denied request")
+        return await shipped(self, resource, key, change, **more)
+
+    a_budget(world, hours="0.5", window=24, action="Pause", gracePeriodSeconds=0)
+    if kind == JOB:
+        a_job(world, "first")
+    else:
+        a_team_pod(world, "bare")
+    world.run(minutes=1)
+    a_job(world, "train")
+    with patch.object(OperatorCluster, "patch", refusing):
+        world.run(minutes=20)
+    assert suspended(world, "train")
+    assert condition(world, "Degraded") == ("True", "PauseBlocked")
+    rows = status(world)["conditions"]
+    assert next(row["message"] for row in rows if row["type"] == "Degraded").startswith("Pods that should be paused")
+    assert events(world, kind.kind, "PauseBlocked") == 1
+    world.run(minutes=2)
+    assert PAUSED_AT in marks(job(world, "first") if kind == JOB else pods(world)[0]), "it is asked again every minute"
+    edit(world, quota={"gpuHours": "100"})
+    world.run(minutes=1)
     assert condition(world, "Degraded") == ("False", "ReconcileSucceeded")
 
 
@@ -179,10 +230,14 @@ def test_what_cannot_be_paused_is_annotated_and_said_and_the_next_job_goes_inste
     assert len(annotated) == 2
     rows = status(world)["conditions"]
     (said,) = [row["message"] for row in rows if row["type"] == "Degraded"]
-    assert "2 pods cannot be paused and run on: bare, web-" in said
+    assert "2 pods cannot be paused and keep running: bare, web-" in said
     assert "Evict" in said
     assert status(world)["pausedPods"] == 3
     assert reasons(world).count("PauseUnavailable") == 5, "each once, on the pod and on the budget, and the condition"
+    a_team_pod(world, "late")
+    world.run(seconds=20)
+    (said,) = [row["message"] for row in status(world)["conditions"] if row["type"] == "Degraded"]
+    assert "3 pods cannot be paused and keep running: bare, late, web-" in said
 
 
 @pytest.mark.parametrize("at", ["2020-01-01T00:00:00Z", "2099-01-01T00:00:00Z", "later"])

@@ -17,6 +17,8 @@ from tgp.adapters.kube.store import Store
 from tgp.api.resource import DEPLOYMENT, GPU_WORKLOAD_BUDGET, LEGACY_BUDGET, NAMESPACE, NODE, POD, POD_DISRUPTION_BUDGET
 from tgp.controllers.status_writer import StatusWriter
 from tgp.core.budgets.spans import seconds
+from tgp.sim.apiserver.faults import Hit
+from tgp.sim.apiserver.registry import Served
 from tgp.sim.checkers.budgets import BudgetWatch
 from tgp.sim.checkers.objects import Quiet
 from tgp.sim.cluster.machines import Hardware
@@ -142,6 +144,28 @@ def test_a_running_pod_counts_as_time_passes_and_a_forced_deletion_ends_it(world
     assert after == pytest.approx(40 * 60 - 20, abs=30)
     world.run(minutes=20)
     assert consumed(world) == after
+
+
+def test_a_budget_counts_from_its_creation_and_each_start_and_end_is_written_within_two_seconds(world):
+    a_team_pod(world, "early")
+    world.run(minutes=10)
+    a_budget(world)
+    assert consumed(world) < 10
+    moved: list[tuple[float, str, str]] = []  # when, whose, what
+
+    def note(served: Served, _before: Any, after: Any) -> None:
+        if after is None or served.resource not in (POD, GPU_WORKLOAD_BUDGET):
+            return
+        told = after.get("status", {}).get("gpusInUse" if served.resource == GPU_WORKLOAD_BUDGET else "phase", "")
+        moved.append((world.clock.now().timestamp(), after["metadata"]["name"], told))
+
+    world.api.core.hooks.append(note)
+    a_team_pod(world, "one", run_for="30s")
+    world.run(minutes=2)
+    for phase, gpus in (("Running", "2"), ("Succeeded", "1")):
+        seen = next(when for when, name, told in moved if (name, told) == ("one", phase))
+        written = next(when for when, name, told in moved if (name, told) == ("team-a", gpus) and when >= seen)
+        assert written - seen <= 2, phase
 
 
 def test_only_pods_that_match_count_and_an_edit_adds_a_budget_but_takes_none_away(world):
@@ -384,6 +408,7 @@ def test_a_pod_that_a_disruption_budget_holds_is_passed_over_and_said(world, nam
     world.run(minutes=25)
     assert [pod["metadata"]["name"] for pod in pods(world)] == ["held"]
     assert condition(world, "Degraded") == ("True", "EvictionBlocked")
+    assert status(world)["blockedPods"] == 1
     for name in names:
         world.api.local_api.delete(POD_DISRUPTION_BUDGET, "default", name)
     world.run(minutes=3)
@@ -487,3 +512,86 @@ def test_a_silent_node_makes_its_pods_use_unsure_and_its_end_ends_them(world):
     after = consumed(world)
     world.run(minutes=30)
     assert consumed(world) == after
+
+
+def test_a_view_that_the_api_server_confirms_is_not_said_to_be_stale(world):
+    a_budget(world)
+    a_team_pod(world, "one")
+    told = set()
+    for _ in range(180):
+        world.run(seconds=10)
+        told.add(condition(world, "Degraded"))
+    assert told == {("False", "ReconcileSucceeded")}
+
+
+def test_a_view_that_is_out_of_date_is_said_until_it_is_not(world):
+    a_budget(world)
+    a_team_pod(world, "one")
+    world.run(minutes=5)
+
+    def of_pods(hit: Hit) -> bool:
+        return hit.route.plural == "pods" and hit.route.verb in ("list", "watch")
+
+    world.api.faults.on("error-before", where=of_pods)
+    world.api.faults.on("watch-silent", where=of_pods)
+    world.run(minutes=25)
+    assert condition(world, "Degraded") == ("True", "CacheStale")
+    assert status(world)["gpusInUse"] == "1"
+    world.api.faults.off()
+    world.run(minutes=15)
+    assert condition(world, "Degraded") == ("False", "ReconcileSucceeded")
+
+
+# -- money -------------------------------------------------------------------------------------------------------------
+
+
+def message(world: World, kind: str) -> str:
+    return str(next(row["message"] for row in status(world)["conditions"] if row["type"] == kind))
+
+
+def test_dollars_are_counted_by_the_price_of_the_node_and_limit_and_warn_as_hours_do(world):
+    """A pod with one of 64 CPUs of a Node that costs $64 an hour: a dollar an hour."""
+    a_budget(world, hours=1000, action="Evict", gracePeriodSeconds=0)
+    change = {"spec": {"quota": {"usd": "0.5"}, "enforcement": {"admission": "Deny"}}}
+    world.api.local_api.merge_patch(GPU_WORKLOAD_BUDGET, "default", "team-a", change)
+    a_team_pod(world, "free", run_for="6m")
+    world.run(minutes=8)
+    assert (status(world)["consumedUsd"], status(world)["unpricedGpuHours"][:3]) == ("0", "0.1")
+    assert reasons(world).count("PriceMissing") == 1
+    price = {"metadata": {"annotations": {"tgp.io/hourly-price": "64"}}}
+    world.api.local_api.merge_patch(NODE, "", "node-0", price)
+    world.processes["operator-0"].crash(restart_after=5)
+    world.run(minutes=1)
+    a_team_pod(world, "priced")
+    world.run(minutes=26)
+    assert 0.4 <= float(status(world)["consumedUsd"]) <= 0.44, "of the moment at which the alert was told"
+    assert status(world)["alerted"] == ["80"]
+    assert "and $0.4" in message(world, "QuotaExceeded")
+    assert "Action: Evict from " in message(world, "QuotaExceeded")
+    assert message(world, "QuotaExceeded").endswith("in this order: priced")
+    world.run(minutes=6)
+    assert condition(world, "QuotaExceeded") == ("True", "QuotaReached")
+    assert float(status(world)["consumedUsd"]) >= 0.5
+    assert float(status(world)["consumedGpuHours"]) < 1
+    assert [pod["metadata"]["name"] for pod in pods(world)] == ["free"]
+    assert reasons(world).count("PriceMissing") == 1, "said once, whatever restarts"
+
+
+# -- overlapping -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("others", [("Pause", "AlertOnly"), ("Evict", "Evict")])
+def test_of_overlapping_budgets_the_strictest_acts_on_a_pod_and_once(world, others):
+    """All are used up in the same second, and look in any order."""
+    for name, action in zip(("a-first", "team-a", "z-last"), (others[0], "Evict", others[1]), strict=True):
+        a_budget(world, name, hours="0.1", action=action, gracePeriodSeconds=0)
+    a_team_pod(world, "one")
+    world.run(minutes=7)
+    assert {status(world, name)["exceededAt"] for name in ("a-first", "team-a", "z-last")} == {
+        status(world)["exceededAt"]
+    }
+    assert pods(world) == []
+    found = world.api.local_api.objects(CORE_EVENT)
+    told = [event for event in found if event["involvedObject"]["name"] == "one"]
+    ours = [event for event in told if event["source"].get("component") == "tgp-operator"]
+    assert [(event["reason"], event.get("count") or 1) for event in ours] == [("Evicted", 1)]

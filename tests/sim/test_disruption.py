@@ -189,8 +189,10 @@ def test_a_pool_with_replicas_replaces_them_and_never_has_more_in_the_end():
         assert len(requests(env)) == len(env.living()) == 2
 
 
-def test_of_two_machines_of_one_replica_the_idle_one_goes_after_a_move_was_given_up():
-    with sim_env("replicas-given-up") as env:
+@pytest.mark.parametrize("seed", ["replicas-given-up", "s1", "s6"])
+def test_of_two_machines_of_one_replica_the_idle_one_goes_after_a_move_was_given_up(seed):
+    """The view may not show yet that a pod runs on the new one: pods are listed once more before it is deleted."""
+    with sim_env(seed) as env:
         begin(env, replicas=1)
         env.until(lambda: len(env.nodes()) == 1, minutes=30)
         env.world.run(minutes=5)
@@ -307,19 +309,20 @@ def test_a_limit_holds_during_a_move():
 
         assert names(env) == {name}
         assert watched.most_machines == 1
-        assert "limits" in disrupted(env, of(env, name))[2]
+        assert "it needs 1 machine more for about " in disrupted(env, of(env, name))[2]
+
+
+def allow_no_eviction(env: SimEnv) -> None:
+    meta = {"name": "guard", "namespace": "default"}
+    spec = {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "serve"}}}
+    env.world.api.local_api.create(POD_DISRUPTION_BUDGET, {"metadata": meta, "spec": spec})
+    env.world.run(minutes=1)
 
 
 def test_a_pod_disruption_budget_of_zero_keeps_a_move_from_beginning():
     with sim_env("pdb") as env:
         name = one_machine(env)
-        selector = {"matchLabels": {"app": "serve"}}
-        budget = {
-            "metadata": {"name": "guard", "namespace": "default"},
-            "spec": {"maxUnavailable": 0, "selector": selector},
-        }
-        env.world.api.local_api.create(POD_DISRUPTION_BUDGET, budget)
-        env.world.run(minutes=1)
+        allow_no_eviction(env)
         drift(env)
         env.world.run(minutes=30)
 
@@ -373,6 +376,19 @@ def test_an_expired_machine_waits_for_do_not_disrupt_until_its_grace_ends():
         spec = {"disruption": {"expireAfter": "1h"}, "template": {"spec": {"terminationGracePeriod": "30m"}}}
         name = one_machine(env, annotations={"tgp.io/do-not-disrupt": "true"}, **spec)
         Watched(env).until(lambda: name not in names(env) and running(env) == 1, minutes=150)
+
+
+def test_an_expired_machine_whose_pods_may_never_be_evicted_goes_when_its_grace_ends():
+    with sim_env("grace-and-budget") as env:
+        spec = {"disruption": {"expireAfter": "1h"}, "template": {"spec": {"terminationGracePeriod": "30m"}}}
+        name = one_machine(env, **spec)
+        allow_no_eviction(env)
+        watched = Watched(env)
+        watched.until(lambda: len(names(env)) == 2, minutes=75)
+        env.world.run(minutes=25)
+        assert name in names(env), "its pods are waited for"
+        assert watched.least_running == 1
+        watched.until(lambda: name not in names(env) and running(env) == 1, minutes=60)
 
 
 def test_without_an_end_of_grace_do_not_disrupt_keeps_an_expired_machine():

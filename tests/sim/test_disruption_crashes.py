@@ -1,8 +1,8 @@
 """One thing goes wrong at one side effect of a move, at each of them: it goes on, or is taken back and tried again.
 
-A machine is replaced, and two machines are exchanged for one. By default one act in turn is tried at each side effect
-that says something new; of the exchange, that is what the requests and machines of a replacement did not do as well.
-`make prove` tries all five at every one of both.
+A machine is replaced, and two machines of two pools are exchanged for one. By default one act in turn is tried at each
+side effect that says something new; of the exchange, that is what the requests and machines of a replacement did not do
+as well. `make prove` tries all five at every one of both.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,7 +14,7 @@ from tests.sim.lifecycle.a_world import SimEnv, sim_env
 from tests.sim.lifecycle.forks import Forks
 from tests.sim.lifecycle.reference import gist_of
 from tests.sim.test_disruption import drift, names, one_machine, requests, running, taints
-from tests.sim.test_exchanges import in_use, sells
+from tests.sim.test_pools_together import full, one_for_both
 from tgp.api.resource import NODE
 from tgp.sim.plans import Act
 
@@ -67,16 +67,6 @@ def replaced(env: SimEnv) -> set[str]:
     return {one_machine(env)}
 
 
-def exchanged(env: SimEnv) -> set[str]:
-    """Two machines are in use, and one for both would be cheaper."""
-    sells(env, t4_1=0.40)
-    return in_use(env, 2, budgets=[{"nodes": "100%"}])
-
-
-def is_cheaper(env: SimEnv) -> None:
-    sells(env, rtx4090_2=0.30)
-
-
 def a_move(
     forks: Forks, worth: EachOnce, furnish: Callable[[SimEnv], set[str]], cause: Callable[[SimEnv], None]
 ) -> int:
@@ -107,7 +97,7 @@ def a_move(
 
 @pytest.mark.parametrize(
     ("furnish", "cause", "first", "rented", "at_most"),
-    [(replaced, drift, 0, 2, 3), (exchanged, is_cheaper, 2, 3, 5)],
+    [(replaced, drift, 0, 2, 3), (full, one_for_both, 2, 3, 5)],
     ids=["one for one", "two for one"],
 )
 def test_whatever_fails_at_a_side_effect_of_a_move_it_is_done_in_the_end(furnish, cause, first, rented, at_most):

@@ -1,12 +1,16 @@
 """Machines are exchanged for cheaper ones in a whole world: once, and no pod is without room."""
 
+from datetime import timedelta
 from typing import Any
+
+import pytest
 
 from tests.amounts import amount
 from tests.sim.cluster.manifests import a_set, a_template
 from tests.sim.lifecycle.a_world import SimEnv, sim_env
 from tests.sim.test_disruption import Watched, disrupted, names, requests, running, serves, steps_told, taints
 from tests.sim.with_pools import begin, events_of, pool_of
+from tgp.adapters.kube.events import CORE_EVENT as EVENT
 from tgp.api.resource import DEPLOYMENT, POD, POD_DISRUPTION_BUDGET
 
 POLICY = {"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "5m"}
@@ -92,6 +96,25 @@ def test_three_machines_become_two_while_a_budget_of_pods_allows_one_at_a_time()
         assert "moves" not in pool_of(env)["status"]
 
 
+def test_three_machines_become_two_one_at_a_time_where_limits_have_room_for_one_more():
+    with sim_env("chain") as env:
+        sells(env, t4_1=0.40)
+        begin(env, disruption={**POLICY, "budgets": [{"nodes": "100%"}]}, limits={"resources": {"nodes": 4}})
+        serves(env, replicas=3)
+        env.until(lambda: running(env) == 3, minutes=30)
+        env.world.run(minutes=61)
+        before = names(env)
+        guard(env, 1)
+        sells(env, rtx4090_2=0.30)
+        watched = Watched(env)
+        watched.until(lambda: not names(env) & before and running(env) == 3, minutes=300)
+
+        assert watched.most_machines == 4
+        assert watched.least_running >= 2
+        env.world.run(minutes=30)
+        assert len(env.living()) == 2
+
+
 def test_a_budget_of_one_node_takes_them_one_after_another():
     with sim_env("three-two-slowly") as env:
         sells(env, t4_1=0.40)
@@ -123,6 +146,25 @@ def test_what_saves_too_little_stays_and_says_so():
         assert "1 machine for 1 simulated t4.1, 1 pod would move" in message
         told = [reason for reason, _ in events_of(env, name) if reason == "Unconsolidatable"]
         assert told == ["Unconsolidatable"]
+
+
+def test_what_comes_and_goes_with_prices_is_said_once_an_hour():
+    with sim_env("flip-flop") as env:
+        sells(env, t4_1=0.40)
+        (name,) = in_use(env)
+        began = env.world.clock.now()
+        for _ in range(4):
+            sells(env, t4_1=0.36)
+            env.until(lambda: disrupted(env, requests(env)[0])[1] == "Unconsolidatable", minutes=15)
+            sells(env)
+            env.until(lambda: disrupted(env, requests(env)[0])[1] == "", minutes=15)
+        assert names(env) == {name}
+        told = [each for each in env.world.api.local_api.objects(EVENT) if each["reason"] == "Unconsolidatable"]
+        assert env.world.clock.now() < began + timedelta(hours=1)
+        assert sorted((each["involvedObject"]["kind"], each.get("count", 1)) for each in told) == [
+            ("GPURequest", 1),
+            ("Node", 1),
+        ]
 
 
 def test_a_limit_that_has_no_room_for_both_keeps_the_machine():
@@ -194,3 +236,25 @@ def test_room_that_is_there_is_used_without_a_wait_for_prices():
         env.world.run(minutes=61)
         env.world.api.local_api.merge_patch(DEPLOYMENT, "default", "serve", {"spec": {"replicas": 2}})
         env.until(lambda: len(names(env)) == 1 and running(env) == 2, minutes=20)
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_machine_that_pods_were_moved_to_is_left_alone_for_an_hour_over_a_restart(restarts: bool):
+    with sim_env("settles") as env:
+        sells(env, rtx4090_2=0.40)
+        begin(env, disruption=POLICY)
+        serves(env, replicas=3)
+        env.until(lambda: running(env) == 3, minutes=30)
+        env.world.run(minutes=61)
+        env.world.api.local_api.merge_patch(DEPLOYMENT, "default", "serve", {"spec": {"replicas": 2}})
+        env.until(lambda: len(names(env)) == 1 and running(env) == 2, minutes=20)
+        moved = env.world.clock.now()
+        (kept,) = requests(env)
+        assert "tgp.io/pods-moved-at" in kept["metadata"]["annotations"]
+        if restarts:
+            env.world.processes["operator-0"].crash(restart_after=5.0)
+        env.world.api.local_api.merge_patch(DEPLOYMENT, "default", "serve", {"spec": {"replicas": 1}})
+        sells(env, t4_1=0.05)
+        env.world.run(minutes=20)
+        env.until(lambda: disrupted(env, requests(env)[0])[1] == "SavingUnproven", minutes=60)
+        assert env.world.clock.now() >= moved + timedelta(minutes=55), "before that it is no candidate"

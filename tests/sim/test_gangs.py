@@ -9,8 +9,8 @@ from tests.amounts import amount
 from tests.sim.an_operator import a_class, a_pool, operator_main
 from tests.sim.cluster.manifests import a_pod
 from tests.sim.lifecycle.a_world import SimEnv, sim_env
-from tests.sim.test_pools import events_of, requests
-from tgp.api.resource import POD
+from tests.sim.with_pools import begin, events_of, pod_of, requests, runs
+from tgp.api.resource import NODE, POD
 from tgp.app.settings import Settings
 from tgp.sim.clouds.cloud_faults import CloudFault
 from tgp.sim.clouds.fleet import WantedMachine
@@ -84,3 +84,31 @@ def test_a_gang_is_bought_again_at_growing_distances_and_three_times_at_most_in_
         gaps = [later - earlier for earlier, later in pairwise(rounds)]
         assert gaps == sorted(gaps)
         assert env.living() == []
+
+
+def worker(env: SimEnv, name: str, *, gpus: int = 1) -> None:
+    """As LeaderWorkerSet marks the pods of a group."""
+    pod = a_pod(name, gpus=gpus, run_for="9h", restartPolicy="Never", tolerations=[{"operator": "Exists"}])
+    pod["metadata"]["labels"] = {"leaderworkerset.sigs.k8s.io/group-key": "k1"}
+    pod["metadata"]["annotations"] = {"leaderworkerset.sigs.k8s.io/size": "3"}
+    if not gpus:
+        pod["spec"]["nodeSelector"] = {"rack": "7"}
+    env.world.api.local_api.create(POD, pod)
+
+
+def test_a_gang_is_whole_though_some_of_its_pods_need_no_machine():
+    """Its leader asks for no GPU; later one worker is created again, while the Node of the other is cordoned."""
+    with sim_env("gang-leader") as env:
+        begin(env)
+        worker(env, "leader", gpus=0)
+        worker(env, "worker-0")
+        env.world.run(minutes=2)
+        assert requests(env) == []
+        worker(env, "worker-1")
+        env.until(lambda: runs(env, "worker-0")() and runs(env, "worker-1")(), minutes=20)
+
+        api = env.world.api.local_api
+        api.merge_patch(NODE, "", pod_of(env, "worker-0")["spec"]["nodeName"], {"spec": {"unschedulable": True}})
+        api.delete(POD, "default", "worker-1")
+        worker(env, "worker-2")
+        env.until(runs(env, "worker-2"), minutes=20)

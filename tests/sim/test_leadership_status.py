@@ -255,6 +255,7 @@ def test_requests_are_counted_where_they_are_watched_and_nowhere_else(observe):
     with World("who counts") as world:
         furnish(world)
         create(world, GPU_REQUEST, "train", "default", spec={"gpuType": "H100"})
+        a_pool(world, "jobs", "rented", limits={"resources": {"nodes": 3}})
         replica = Replica(world, "one", Settings(observe=observe))
         world.run(seconds=30)
 
@@ -262,6 +263,7 @@ def test_requests_are_counted_where_they_are_watched_and_nowhere_else(observe):
 
     assert ('tgp_requests{phase="Pending"} 1.0' in page) == (not observe)
     assert ("tgp_requests" in page) == (not observe)
+    assert ('tgp_pool_limit_left{namespace="default",pool="jobs",resource="nodes"} 3.0' in page) == (not observe)
 
 
 class _Luck:

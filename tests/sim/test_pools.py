@@ -1,19 +1,25 @@
 """Pools in a whole world: pods ask, machines come, serve, and go when they are empty."""
 
+import asyncio
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 import pytest
 
 from tests.amounts import amount
-from tests.sim.an_operator import a_class, writes
+from tests.sim.an_operator import a_class, a_pool, create, writes
 from tests.sim.lifecycle.a_world import SimEnv, sim_env
 from tests.sim.with_pools import asks, begin, events_of, pod_of, pool_of, requests, runs
-from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, JOB, POD
+from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, GPU_WORKLOAD_BUDGET, JOB, POD
 from tgp.sim.apiserver.discovery import VERSION
 from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
+from tgp.sim.compute import InlineCompute
 from tgp.sim.faults import swarm
 from tgp.sim.node_bootstrap import NodeFault
+
+T = TypeVar("T")
 
 
 def done(env: SimEnv, job: str) -> bool:
@@ -55,6 +61,48 @@ def test_the_pod_and_the_pool_tell_what_happens():
         assert (status["lastPlan"]["orders"], status["lastPlan"]["unserved"]) == (1, 0)
         assert [reason for reason, _ in events_of(env)] == ["TriggeredScaleUp"]
         assert "Pool default/pool-0 orders 1x" in events_of(env)[0][1]
+
+
+class StuckCompute(InlineCompute):
+    """Work that has begun ends when it is freed, and not before."""
+
+    def __init__(self) -> None:
+        self.stuck = True
+        self._freed = asyncio.Event()
+        self.begun = 0
+
+    def free(self) -> None:
+        self.stuck = False
+        self._freed.set()
+
+    async def run(self, work: Callable[[], T]) -> T:
+        self.begun += 1
+        if self.stuck:
+            await self._freed.wait()
+        return work()
+
+
+def test_pods_are_served_by_a_quick_plan_if_the_full_one_does_not_end():
+    with sim_env("stuck") as env:
+        compute = env.world.compute = StuckCompute()
+        begin(env)
+        asks(env)
+        env.until(lambda: len(requests(env)) == 1, minutes=1)
+        env.until(runs(env), minutes=20)
+        asks(env, "second")
+        env.until(runs(env, "second"), minutes=20)
+        assert compute.begun == 1  # a second one would hold a second thread
+        assert [reason for reason, _ in events_of(env, "pool-0")].count("PlanCutShort") == 1
+        assert len(requests(env)) == 2
+        assert "gap" not in pool_of(env)["status"]["lastPlan"]
+
+        compute.free()
+        env.world.run(minutes=1)
+        asks(env, "third")
+        env.until(runs(env, "third"), minutes=20)
+        assert compute.begun > 1
+        assert pool_of(env)["status"]["lastPlan"]["gap"] == "0%"
+        assert [reason for reason, _ in events_of(env, "pool-0")].count("PlanCutShort") == 1
 
 
 def test_pods_that_come_together_are_planned_together():
@@ -131,6 +179,24 @@ def test_pods_wait_until_their_machine_is_there():
         assert (status["waitingPods"], status["lastPlan"]["unserved"]) == (1, 1)
 
 
+def test_a_pod_that_no_pool_serves_counts_at_one_of_them():
+    """At the one that came nearest: the other sells machines of another model only."""
+    with sim_env("counted once") as env:
+        begin(env)
+        wants = {"key": "tgp.io/gpu-type", "operator": "In", "values": ["H100-80GB-SXM"]}
+        a_pool(env.world, "a-large", "rented", template={"spec": {"requirements": [wants]}})
+        asks(env, "huge", gpus=1000, nodeSelector={"tgp.io/gpu-type": "T4"})
+        asks(env, "claimed", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "none"}}])
+        env.world.run(minutes=3)
+        waiting = {name: pool_of(env, name)["status"].get("waitingPods", 0) for name in ("a-large", "pool-0")}
+        assert waiting == {"a-large": 1, "pool-0": 1}
+        assert pool_of(env)["status"]["lastPlan"]["unserved"] == 2
+
+        env.world.api.local_api.delete(GPU_NODE_CLASS, "", "rented")
+        env.world.run(minutes=1)
+        assert pool_of(env)["status"].get("waitingPods", 0) == 0
+
+
 def test_a_pool_without_its_class_buys_nothing_and_the_pod_is_told():
     with sim_env("classless") as env:
         begin(env, of_class=False)
@@ -139,6 +205,18 @@ def test_a_pool_without_its_class_buys_nothing_and_the_pod_is_told():
 
         assert requests(env) == []
         assert [text for _, text in events_of(env)] == ["no GPUNodePool can buy: see kubectl get gpunodepools -A"]
+
+
+def test_pools_with_replicas_order_no_more_than_their_class_allows():
+    """Planned one after the other: what the first orders counts for the second before anything is reserved."""
+    with sim_env("replicas within limits") as env:
+        a_class(env.world, "rented", limits={"maxNodes": 3})
+        a_pool(env.world, "pool-1", "rented", replicas=2)
+        begin(env, of_class=False, replicas=2)
+        env.until(lambda: len(env.living()) == 3, minutes=30)
+        env.world.run(minutes=5)
+        orders = [each.method for each in env.world.effects if "/gpurequests" in each.path]
+        assert orders.count("POST") - orders.count("DELETE") == 3  # one more takes the place of one that was sold out
 
 
 def test_a_pool_with_replicas_has_so_many_machines_used_or_not():
@@ -319,7 +397,7 @@ def test_without_nominations_the_expensive_machine_goes_to_the_wrong_pod(monkeyp
 
 def test_a_nomination_that_is_written_once_does_not_last(monkeypatch):
     """The scheduler removes it when it tries the pod on the new Node, before that has GPUs."""
-    monkeypatch.setattr("tgp.controllers.pools.nominator.MOST_WRITTEN", 1)
+    monkeypatch.setattr("tgp.core.pools.nominations.RenominationPace.due", 1e9)
 
     with two_machines("nominated-0") as env:
         assert (gpu_memory_of(env, "any"), gpu_memory_of(env, "large")) == (80, 80)
@@ -404,3 +482,48 @@ def test_a_pool_goes_although_a_request_of_it_was_never_created():
         env.world.api.local_api.delete(POD, "default", "train")
         env.world.api.local_api.delete(GPU_NODE_POOL, "default", "pool-0")
         env.until(lambda: not list(env.world.api.local_api.objects(GPU_NODE_POOL)), minutes=10)
+
+
+EVERY_POD = {"matchExpressions": [{"key": "no-such-label", "operator": "DoesNotExist"}]}
+
+
+@pytest.mark.parametrize("rules", [{"action": "Evict"}, {"action": "AlertOnly", "admission": "Deny"}])
+def test_pods_of_a_budget_that_is_used_up_drive_no_purchase_until_hours_are_back(rules):
+    """Without the policies: with them the pod would not be created at all, or wait behind a gate."""
+    with sim_env("used up") as env:
+        begin(env)
+        quota = {"gpuHours": "0.2", "windowHours": 1}
+        spec = {"selector": EVERY_POD, "quota": quota, "enforcement": {"gracePeriodSeconds": 0, **rules}}
+        create(env.world, GPU_WORKLOAD_BUDGET, "team-a", "default", spec=spec)
+        asks(env, run_for="20m")
+        env.until(lambda: closed(env), minutes=30)
+        asks(env, "next", gpus=4)
+        env.world.run(minutes=5)
+        assert len(requests(env)) == 1, "nothing is bought for what would be stopped"
+        ((reason, text),) = events_of(env, "next")
+        assert reason == "NotTriggerScaleUp"
+        assert re.match(
+            r"budget default/team-a is used up \(0.2.* of 0.2 GPU-hours\): (hours|no hours) come back ", text
+        )
+        env.until(lambda: not closed(env), minutes=90)
+        env.until(lambda: "TriggeredScaleUp" in dict(events_of(env, "next")), minutes=2)
+
+
+def test_a_budget_that_only_alerts_holds_no_purchase():
+    with sim_env("only alerts") as env:
+        begin(env)
+        spec = {
+            "selector": EVERY_POD,
+            "quota": {"gpuHours": "0.1", "windowHours": 1},
+            "enforcement": {"action": "AlertOnly"},
+        }
+        create(env.world, GPU_WORKLOAD_BUDGET, "team-a", "default", spec=spec)
+        asks(env, run_for="20m")
+        env.until(lambda: closed(env), minutes=30)
+        asks(env, "next", gpus=4)
+        env.until(lambda: "TriggeredScaleUp" in dict(events_of(env, "next")), minutes=2)
+
+
+def closed(env: SimEnv) -> bool:
+    budget = env.world.api.local_api.get(GPU_WORKLOAD_BUDGET, "default", "team-a")
+    return budget is not None and "exceededAt" in budget.get("status", {})

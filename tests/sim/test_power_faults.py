@@ -1,5 +1,6 @@
 """Power APIs that fail, lie or are silent, and machines that do not wake: nothing is switched on missing data."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from types import MethodType
 from typing import Any
@@ -21,7 +22,7 @@ from tests.sim.test_power_pools import (
     switched_on,
 )
 from tests.sim.with_pools import events_of, pod_of, requests, runs
-from tgp.api.resource import GPU_NODE_CLASS, NODE
+from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST, NODE
 from tgp.ports.http import Call, Reply
 from tgp.sim.clouds.accounts import Tenant
 from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
@@ -255,6 +256,99 @@ def test_a_status_that_is_nonsense_switches_nothing(reply):
         assert odd
         assert (switched_on(env), switched_off(env)) == (1, 0)
         assert pod_of(env)["status"]["phase"] == "Running"
+
+
+# -- missing data, and no pod that needs the box -----------------------------------------------------------------------
+
+
+def status_errs(env: SimEnv) -> None:
+    """Its receiver switches, and answers no question."""
+    answers_oddly(env, Reply(500, b"{}"), ends_with="/status", times=1 << 20)
+
+
+def status_says_off(env: SimEnv) -> None:
+    says(env, lambda _phase: "off")
+
+
+def status_is_true(env: SimEnv) -> None:
+    receiver(env).__dict__.pop("_status", None)
+    env.world.network.mount(POWER, receiver(env).handle)
+
+
+def a_box_that_served(env: SimEnv, status: Callable[[SimEnv], None], *, deleted: bool) -> None:
+    """Its pod has ended, or a person deletes its request, while its status is not to be relied upon."""
+    begin_owned(env)
+    asks(env, run_for="8m")
+    env.until(runs(env), minutes=30)
+    status(env)
+    env.world.run(minutes=3)
+    if deleted:
+        (request,) = requests(env)
+        env.world.api.local_api.delete(GPU_REQUEST, "default", request["metadata"]["name"])
+
+
+WRONG = pytest.mark.parametrize(
+    ("status", "condition", "next_step"),
+    [
+        pytest.param(status_errs, "ProviderReachable", "Repair its statusEndpoint, or remove it", id="errs"),
+        pytest.param(status_says_off, "ProviderInconsistent", "or power the machine off by hand", id="says off"),
+    ],
+)
+
+
+@WRONG
+@pytest.mark.parametrize("deleted", [False, True], ids=["idle", "deleted"])
+def test_a_box_is_not_switched_off_while_its_status_errs_or_contradicts_its_node(status, condition, next_step, deleted):
+    with sim_env("in-doubt", "webhook") as env:
+        a_box_that_served(env, status, deleted=deleted)
+        env.world.run(hours=3)
+        assert switched_off(env) == 0
+        (request,) = requests(env)
+        said = {row["type"]: row["message"] for row in request["status"]["conditions"]}
+        assert next_step in said[condition]
+        assert ("Terminating" in said) is deleted  # of its own accord nothing begins that could not end
+
+        restart(env)
+        env.world.run(minutes=40)
+        assert switched_off(env) == 0
+
+        status_is_true(env)
+        env.until(lambda: not is_on(env), minutes=40)
+        env.world.run(minutes=5)
+        assert requests(env) == []
+        assert switched_on(env) == 1
+
+
+def test_a_box_in_doubt_serves_the_next_pod():
+    with sim_env("in-doubt-serves", "webhook") as env:
+        a_box_that_served(env, status_errs, deleted=False)
+        env.world.run(hours=1)
+        asks(env, "next", run_for="1h")
+        env.until(runs(env, "next"), minutes=10)
+
+        assert (switched_on(env), switched_off(env)) == (1, 0)
+
+
+def test_a_box_without_a_status_is_switched_off_by_what_its_node_shows():
+    """The Node is the only evidence there is."""
+    with sim_env("no-status-endpoint", "webhook") as env:
+        begin_owned(env, statusEndpoint=None)
+        asks(env, run_for="5m")
+        env.until(runs(env), minutes=30)
+        env.until(lambda: not is_on(env), minutes=40)
+        env.until(lambda: requests(env) == [], minutes=10)
+
+        assert switched_off(env) >= 1
+
+
+def test_a_box_in_doubt_that_a_person_switches_off_is_closed():
+    with sim_env("by-hand", "webhook") as env:
+        a_box_that_served(env, status_says_off, deleted=True)
+        env.world.run(minutes=20)
+        receiver(env).switch_off_by_hand("cellar-1")
+        env.until(lambda: requests(env) == [], minutes=20)
+
+        assert switched_off(env) == 0
 
 
 # -- machines that are not for a class ---------------------------------------------------------------------------------

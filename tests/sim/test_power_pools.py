@@ -118,6 +118,21 @@ def test_a_box_stays_off_for_its_min_off_time_over_a_restart():
         env.until(runs(env, "next"), minutes=15)
 
 
+def test_a_pod_that_names_a_model_wakes_the_box_whose_node_has_it():
+    """The class does not name it, and the box is off."""
+    with sim_env("learned-model", "webhook") as env:
+        begin_owned(env, [0, 1], gpuType=None)
+        label = {"metadata": {"labels": {"nvidia.com/gpu.product": "NVIDIA-GeForce-RTX-3090"}}}
+        env.world.api.local_api.merge_patch(NODE, "", "cellar-2", label)
+        env.world.run(minutes=10)
+        asks(env, nodeSelector={"tgp.io/gpu-type": "RTX3090"}, run_for="5m")
+        env.until(runs(env), minutes=30)
+
+        assert env.world.api.local_api.get(POD, "default", "train")["spec"]["nodeName"] == "cellar-2"
+        assert env.node("cellar-2")["metadata"]["labels"]["tgp.io/gpu-type"] == "RTX3090"
+        assert switched_on(env) == 1
+
+
 # -- needed again while it is drained ----------------------------------------------------------------------------------
 
 

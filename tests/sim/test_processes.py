@@ -13,7 +13,7 @@ from tgp.sim.plans import Act, FaultPlan
 from tgp.sim.world import WentWrong, World
 
 
-class Till:
+class CountingServer:
     """A server that counts what was asked of it."""
 
     def __init__(self, takes: float = 0.0) -> None:
@@ -31,19 +31,19 @@ class Till:
 
 def a_world(access, **options):
     world = World("processes", **options)
-    world.mount("till", access)
+    world.mount("server", access)
     return world
 
 
 async def _spend_for_ever(host):
-    access = host.http("till")
+    access = host.http("server")
     while True:
         await asyncio.sleep(10)
         await access.send(Call("POST", "/spend"))
 
 
 def test_a_process_acts_on_the_world():
-    with a_world(access := Till()) as world:
+    with a_world(access := CountingServer()) as world:
         world.process("operator", _spend_for_ever)
         world.run(seconds=95)
 
@@ -55,7 +55,7 @@ def test_a_crash_prevents_what_finally_blocks_would_do():
     spoken = []
 
     async def main(host):
-        access = host.http("till")
+        access = host.http("server")
         try:
             await access.send(Call("POST", "/first"))
             await asyncio.sleep(1000)
@@ -63,7 +63,7 @@ def test_a_crash_prevents_what_finally_blocks_would_do():
             await access.send(Call("POST", "/goodbye"))
             spoken.append("unreachable")
 
-    with a_world(access := Till()) as world:
+    with a_world(access := CountingServer()) as world:
         process = world.process("operator", main, restarts=False)
         world.run(seconds=10)
         process.crash()
@@ -93,9 +93,9 @@ def test_tasks_groups_and_generators_of_the_dead_are_silent(recwarn, caplog):
     async def main(host):
         async with asyncio.TaskGroup() as group:
             for _ in range(3):
-                group.create_task(child(host.http("till")))
+                group.create_task(child(host.http("server")))
 
-    with a_world(access := Till()) as world:
+    with a_world(access := CountingServer()) as world:
         process = world.process("operator", main, restarts=False)
         world.run(seconds=10.2)
         process.crash()
@@ -118,9 +118,9 @@ def test_a_world_that_ends_in_the_middle_of_everything_is_silent(recwarn, caplog
     async def main(host):
         async with asyncio.TaskGroup() as group:
             for _ in range(3):
-                group.create_task(child(host.http("till")))
+                group.create_task(child(host.http("server")))
 
-    access = Till()
+    access = CountingServer()
     with a_world(access) as world:
         process = world.process("operator", main)
         world.process("other", main)
@@ -137,10 +137,10 @@ def test_what_left_before_the_crash_still_happens():
     heard = []
 
     async def main(host):
-        await host.http("till").send(Call("POST", "/spend"))
+        await host.http("server").send(Call("POST", "/spend"))
         heard.append("answer")
 
-    with a_world(access := Till(takes=5)) as world:
+    with a_world(access := CountingServer(takes=5)) as world:
         process = world.process("operator", main, restarts=False)
         world.run(seconds=1)
         process.crash()
@@ -157,7 +157,7 @@ def test_a_crashed_process_comes_back_with_empty_memory_after_1_to_40_seconds():
         boot_requests.append((host.number, asyncio.get_running_loop().time()))
         await asyncio.Event().wait()
 
-    with a_world(Till()) as world:
+    with a_world(CountingServer()) as world:
         process = world.process("operator", main)
         for _ in range(20):
             world.run(seconds=50)
@@ -177,7 +177,7 @@ def test_each_life_has_luck_of_its_own():
         drawn.append((host.entropy.token(8), host.entropy.jitter()))
         await asyncio.Event().wait()
 
-    with a_world(Till()) as world:
+    with a_world(CountingServer()) as world:
         process = world.process("operator", main)
         world.run(seconds=1)
         process.crash()
@@ -194,7 +194,7 @@ def test_a_paused_process_stands_still_while_its_clocks_go_on():
             await asyncio.sleep(1)
             ticks.append((round(asyncio.get_running_loop().time()), host.clock.boottime()))
 
-    with a_world(Till()) as world:
+    with a_world(CountingServer()) as world:
         process = world.process("operator", main)
         world.run(seconds=5.5)
         process.pause(60)
@@ -210,11 +210,11 @@ def test_an_answer_waits_for_a_paused_process():
     heard = []
 
     async def main(host):
-        await host.http("till").send(Call("POST", "/spend", timeout=timedelta(seconds=300)))
+        await host.http("server").send(Call("POST", "/spend", timeout=timedelta(seconds=300)))
         heard.append(round(asyncio.get_running_loop().time()))
         await asyncio.Event().wait()
 
-    with a_world(Till(takes=5)) as world:
+    with a_world(CountingServer(takes=5)) as world:
         process = world.process("operator", main)
         world.run(seconds=1)
         process.pause(100)
@@ -230,12 +230,12 @@ def test_a_fence_holds_when_the_pause_is_aimed_at_the_side_effect():
     async def main(host):
         fence = host.clock.boottime() + 15
         try:
-            await host.http("till").send(Call("POST", "/spend", not_after=fence))
+            await host.http("server").send(Call("POST", "/spend", not_after=fence))
         except NeverLeft:
             outcomes.append("fenced")
         await asyncio.Event().wait()
 
-    with a_world(access := Till(), plan=FaultPlan("operator", 1, Act.PAUSE)) as world:
+    with a_world(access := CountingServer(), plan=FaultPlan("operator", 1, Act.PAUSE)) as world:
         world.process("operator", main)
         world.run(minutes=5)
 
@@ -247,10 +247,10 @@ def test_a_process_without_a_fence_spends_after_its_pause():
     """The other side of the same coin: the harness shows what a missing fence does."""
 
     async def main(host):
-        await host.http("till").send(Call("POST", "/spend", timeout=timedelta(minutes=2)))
+        await host.http("server").send(Call("POST", "/spend", timeout=timedelta(minutes=2)))
         await asyncio.Event().wait()
 
-    with a_world(access := Till(), plan=FaultPlan("operator", 1, Act.PAUSE)) as world:
+    with a_world(access := CountingServer(), plan=FaultPlan("operator", 1, Act.PAUSE)) as world:
         world.process("operator", main)
         world.run(minutes=5)
 
@@ -262,9 +262,9 @@ def test_exit_is_the_end_of_every_line():
         try:
             await host.exit()
         finally:
-            await host.http("till").send(Call("POST", "/goodbye"))
+            await host.http("server").send(Call("POST", "/goodbye"))
 
-    with a_world(access := Till()) as world:
+    with a_world(access := CountingServer()) as world:
         process = world.process("operator", main)
         world.run(minutes=10)
 
@@ -277,7 +277,7 @@ def test_a_process_that_raises_fails_the_simulation_and_prints_its_seed(capsys):
         await asyncio.sleep(3)
         raise KeyError("lost")
 
-    with a_world(Till()) as world:
+    with a_world(CountingServer()) as world:
         world.process("operator", main)
         with pytest.raises(WentWrong, match="lost"):
             world.run(minutes=1)
@@ -291,7 +291,7 @@ def test_an_error_level_log_line_fails_the_simulation():
         logging.getLogger("tgp.somewhere").error("all is not well")
         await asyncio.Event().wait()
 
-    with a_world(Till()) as world:
+    with a_world(CountingServer()) as world:
         world.process("operator", main)
         with pytest.raises(WentWrong, match="all is not well"):
             world.run(minutes=1)
@@ -307,14 +307,14 @@ def test_a_forgotten_task_that_raises_fails_the_simulation():
         del task
         await asyncio.Event().wait()
 
-    with a_world(Till()) as world:
+    with a_world(CountingServer()) as world:
         world.process("operator", main)
         with pytest.raises(WentWrong, match="unexpected"):
             world.run(minutes=1)
 
 
 def test_a_checker_looks_at_every_step():
-    with a_world(access := Till()) as world:
+    with a_world(access := CountingServer()) as world:
         world.process("operator", _spend_for_ever)
 
         def at_most_three(_world):
@@ -333,26 +333,26 @@ def test_a_cut_off_process_reaches_nothing_until_it_is_healed():
     async def main(host):
         while True:
             try:
-                await host.http("till").send(Call("POST", "/spend", timeout=timedelta(seconds=5)))
+                await host.http("server").send(Call("POST", "/spend", timeout=timedelta(seconds=5)))
                 outcomes.append("ok")
             except (NeverLeft, NoAnswer) as error:
                 outcomes.append(type(error).__name__)
             await asyncio.sleep(1)
 
-    with a_world(Till()) as world:
+    with a_world(CountingServer()) as world:
         world.process("operator", main)
         world.process("other", _spend_for_ever)
         world.run(seconds=3)
-        world.network.partition("operator", "till")
+        world.network.partition("operator", "server")
         world.run(seconds=20)
-        world.network.heal("operator", "till")
+        world.network.heal("operator", "server")
         world.run(seconds=5)
 
     assert [o for o, last in zip(outcomes, [None, *outcomes], strict=False) if o != last] == ["ok", "NeverLeft", "ok"]
 
 
 def test_a_wall_clock_jumps_and_the_boot_clock_does_not():
-    with a_world(Till(), faults=NONE) as world:
+    with a_world(CountingServer(), faults=NONE) as world:
         process = world.process("operator", _spend_for_ever)
         wall, boot = process.clock.now(), process.clock.boottime()
         process.clock.jump(timedelta(days=-1))

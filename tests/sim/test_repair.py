@@ -1,16 +1,18 @@
 """Machines that fail in use: ill ones are replaced first, unless many are ill at once."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
-from tests.sim.an_operator import a_class
+from tests.sim.an_operator import ALONE, a_class
 from tests.sim.lifecycle.a_world import SimEnv, sim_env, write
 from tests.sim.lifecycle.reference import QUICK
 from tests.sim.test_disruption import Watched, disrupted, names, of, one_machine, running, serves, taints
 from tests.sim.with_pools import begin, pool_of, requests
 from tgp.api.resource import NODE, POD_DISRUPTION_BUDGET
+from tgp.sim.clouds.cloud_faults import CloudVerb
 
 GPU = "nvidia.com/gpu"
 
@@ -81,6 +83,16 @@ def test_each_condition_has_its_own_time():
         Watched(env).until(lambda: disrupted(env, of(env, name))[1] == "Ill", minutes=2)
         assert "KernelDeadlock has been True" in disrupted(env, of(env, name))[2]
         Watched(env).until(lambda: name not in names(env) and running(env) == 1)
+
+
+def test_a_node_that_is_not_ready_is_ill_where_a_rule_says_so():
+    """Earlier than its lifecycle gives it up, and replaced first."""
+    with sim_env("silent-rule") as env:
+        name = one_machine(env, settings=replace(ALONE, repair_conditions=("Ready=Unknown/2m",)))
+        env.node_bootstrap.fall_silent(node_of(env, name))
+        Watched(env).until(lambda: disrupted(env, of(env, name))[1] == "Ill", minutes=5)
+        assert "Ready has been Unknown" in disrupted(env, of(env, name))[2]
+        env.until(lambda: name not in names(env) and running(env) == 1, minutes=20)
 
 
 def test_a_condition_that_is_in_no_list_replaces_nothing():
@@ -203,3 +215,72 @@ def test_a_machine_that_its_provider_takes_back_is_drained_in_time_though_nothin
         env.until(lambda: env.living() == [], minutes=120)
         assert machine.ended_at is not None
         assert machine.ended_at < end - timedelta(minutes=25)
+
+
+# -- announced after the order -----------------------------------------------------------------------------------------
+
+
+def announce(env: SimEnv, **lead: float) -> datetime:
+    """Its provider takes the one machine back: lists show it from now on."""
+    (machine,) = env.living()
+    end = env.world.clock.now() + timedelta(**lead)
+    env.simulator.fleet.announce(machine, end)
+    return end
+
+
+def announced(env: SimEnv, name: str) -> str | None:
+    (attempt,) = of(env, name)["status"]["attempts"]
+    return attempt.get("announcedEnd")
+
+
+def test_a_machine_whose_end_is_announced_late_is_replaced_first():
+    """Too late to drain for the whole grace period, early enough for another machine."""
+    with sim_env("late-notice") as env:
+        name = one_machine(env, disruption={"budgets": [{"nodes": 0}]})
+        end = announce(env, minutes=20)
+        watched = Watched(env)
+        watched.until(lambda: disrupted(env, of(env, name))[1] == "Leaving", minutes=2)
+        assert announced(env, name) == f"{end:%Y-%m-%dT%H:%M:%SZ}"
+        watched.until(lambda: len(names(env)) == 2, minutes=2)
+        Watched(env).until(lambda: name not in names(env) and running(env) == 1, minutes=15)
+        assert env.world.clock.now() < end
+        first = min(env.simulator.fleet.machines.values(), key=lambda each: each.created_at)
+        assert first.why == "deleted", "it was drained and terminated before its provider took it back"
+
+
+def test_a_notice_of_thirty_seconds_is_used_as_far_as_it_goes():
+    """Nothing boots in that time: the pod is asked to leave at once, and is demand before the Node is gone."""
+    with sim_env("short-notice", kubelets=QUICK) as env:
+        name = one_machine(env)
+        node = node_of(env, name)
+        lists = env.simulator.calls[CloudVerb.LIST]
+        env.until(lambda: env.simulator.calls[CloudVerb.LIST] > lists, minutes=2, step=0.5)
+        env.world.run(seconds=50)  # lists come once a minute
+        end = announce(env, seconds=30)
+        env.until(lambda: len(names(env)) == 2, minutes=1, step=0.5)
+        assert env.world.clock.now() < end, "a machine was ordered before the other was gone"
+        assert env.node(node) is not None
+        env.until(lambda: running(env) == 1, minutes=15)
+        env.until(lambda: len(env.living()) == 1 and len(names(env)) == 1, minutes=15)
+
+
+def test_an_announcement_in_one_list_or_one_that_is_withdrawn_ends_nothing():
+    with sim_env("withdrawn", kubelets=QUICK) as env:
+        name = one_machine(env)
+        (machine,) = env.living()
+        announce(env, hours=1)
+        env.until(lambda: announced(env, name) is not None, minutes=3)
+        env.until(lambda: len(names(env)) == 2, minutes=3)
+        env.simulator.fleet.announce(machine, None)
+        env.until(lambda: announced(env, name) is None, minutes=3)
+        env.until(lambda: names(env) == {name}, minutes=15)
+        assert disrupted(env, of(env, name)) == ("", "", "")
+        env.until(lambda: len(env.living()) == 1, minutes=15)
+        lists = env.simulator.calls[CloudVerb.LIST]
+        announce(env, hours=1)
+        env.until(lambda: env.simulator.calls[CloudVerb.LIST] > lists, minutes=2, step=0.5)
+        env.simulator.fleet.announce(machine, None)
+        env.world.run(minutes=70)
+        assert names(env) == {name}
+        assert running(env) == 1
+        assert env.living() == [machine]

@@ -144,11 +144,12 @@ def _soon(look):
     return found
 
 
-@pytest.mark.parametrize("seed", [19, 47][: amount(1, 2)])
+@pytest.mark.parametrize("seed", [19, 47, 5][: amount(1, 3)])
 def test_a_seed_that_once_lost_money_loses_none(seed):
     """Seed 19 once wrote down a hundred times the price of a machine that was found again, and ended it for that. Seed
     47 once bought a second machine seven seconds after the first: its status was wiped long after we first looked, and
-    the doubt was counted from that look.
+    the doubt was counted from that look. Seed 5 once bought a machine in place of one whose order had failed with its
+    name, and which its provider denied while its Node joined.
     """
     verdict = run_world(Plan(seed, 25.0))
 

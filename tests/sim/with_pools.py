@@ -8,17 +8,20 @@ from tests.sim.cluster.manifests import a_pod
 from tests.sim.lifecycle.a_world import SimEnv
 from tgp.adapters.kube.events import CORE_EVENT as EVENT
 from tgp.api.resource import GPU_NODE_POOL, GPU_REQUEST, POD
+from tgp.app.settings import Settings
 
 TOLERATES = [{"operator": "Exists"}]
 
 
-def begin(env: SimEnv, *, of_class: bool = True, replicas_of_operator: int = 1, **spec: Any) -> None:
-    """A class, a pool and an operator, settled."""
+def begin(
+    env: SimEnv, *, of_class: bool = True, replicas_of_operator: int = 1, settings: Settings = ALONE, **spec: Any
+) -> None:
+    """A class, a pool and an operator, settled. `settings`: of an operator that is alone."""
     if of_class:
         a_class(env.world, "rented")
     a_pool(env.world, "pool-0", "rented", **spec)
     for number in range(replicas_of_operator):
-        env.world.process(f"operator-{number}", operator_main(ALONE if replicas_of_operator == 1 else None))
+        env.world.process(f"operator-{number}", operator_main(settings if replicas_of_operator == 1 else None))
     env.world.run(minutes=2)
 
 

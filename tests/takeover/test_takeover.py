@@ -340,7 +340,7 @@ def test_a_disk_that_breaks_while_it_is_written_is_told_of(tmp_path: Path, facto
         assert machine.sysrq == "suo"
 
 
-def test_nobody_but_root_touches_anything(tmp_path: Path, factory: Counter):
+def test_only_root_touches_anything(tmp_path: Path, factory: Counter):
     program = tmp_path / takeover.PROGRAM
     program.write_bytes(takeover.program())
     folder = tmp_path / "home"

@@ -3,7 +3,8 @@
 Each pod gets a host name and a root of its own: the image's files, read-only, and the volumes that its manifest mounts:
 the settings from the ConfigMap, an empty /tmp, and token, CA and namespace of its ServiceAccount. User, environment,
 arguments and grace period are the pod's and the image's. What differs: it is on the network of the host, so probes and
-HTTPS get free ports; and tgp's code is a tree's, mounted over the image's own.
+HTTPS get free ports; and where the image's code is not the tree's own, or a pod is of another release, the code of that
+commit is mounted over it.
 """
 
 import json
@@ -30,9 +31,11 @@ MOUNTED = (
     'test "$how" = rw || mount -o "remount,bind,$how" "$to"; done'
 )
 ENTER = f'set -e; mount --make-rprivate /; {MOUNTED}; hostname "$HOSTNAME"; exec chroot "$@"'
+ENTERED = ("unshare", "--mount", "--uts", "sh", "-c", ENTER, "sh")
 SELECTOR = "app.kubernetes.io/name=tgp-operator"
 LEASE_LOST = (75, 14)  # by the operator itself, or by the timer behind its watchdog: it is started again
 POLL_S = 0.2
+RUN_BOUND_S = 60
 SHOWN = 3000
 
 Binds = list[tuple[str, Path, Path]]  # ro or rw, from, to
@@ -49,7 +52,9 @@ class PodLauncher:
         image: Image,
         code: Mapping[str, Path] | None = None,
     ) -> None:
-        """`code`: tgp's package of other releases, by the tag of their image; any other tag runs that of the tree."""
+        """`code`: tgp's package of other releases, by the tag of their image; any other tag runs that of the tree, by
+        the image itself where it was built from this tree.
+        """
         self._plane = plane
         self._image = image
         self._code = code or {}
@@ -109,8 +114,9 @@ class PodLauncher:
         root = self._folder / name
         shutil.rmtree(root, ignore_errors=True)
         binds = self._root(root)
-        package = self._code.get(container["image"].rpartition(":")[2], TREE)
-        binds.append(("ro", package, root / SITE / "tgp"))
+        package = self._code.get(container["image"].rpartition(":")[2], None if self._image.of_tree else TREE)
+        if package is not None:
+            binds.append(("ro", package, root / SITE / "tgp"))
         volumes = {each["name"]: each for each in pod["spec"]["volumes"]}
         for mount in container["volumeMounts"]:
             self._fill(root / _inside(mount["mountPath"]), volumes[mount["name"]], pod)
@@ -122,7 +128,7 @@ class PodLauncher:
         entered = (f"--userspec=+{user}:+{group}", f"--groups=+{security['fsGroup']}", str(root))
         with (self._folder / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(
-                ("unshare", "--mount", "--uts", "sh", "-c", ENTER, "sh", *entered, *command, *arguments),
+                (*ENTERED, *entered, *command, *arguments),
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
@@ -130,8 +136,26 @@ class PodLauncher:
             )
         assert process.stdin is not None
         with closing(process.stdin) as lines:
-            lines.write("".join(f"{how}:{source}:{target}\n" for how, source, target in binds).encode())
+            lines.write(_lines(binds))
         return process
+
+    def by_the_image(self, *arguments: str) -> str:
+        """What the image's entrypoint writes, by the code that is in it: nothing is mounted over it."""
+        root = self._folder / "by-the-image"
+        shutil.rmtree(root, ignore_errors=True)
+        binds = self._root(root)
+        user, _, group = self._image.user.partition(":")
+        entered = (f"--userspec=+{user}:+{group or user}", str(root))
+        done = subprocess.run(
+            (*ENTERED, *entered, *self._image.entrypoint, *arguments),
+            input=_lines(binds),
+            capture_output=True,
+            env={**self._image.environment, "HOSTNAME": root.name},
+            timeout=RUN_BOUND_S,
+            check=False,
+        )
+        assert done.returncode == 0, f"{arguments} ended with {done.returncode}: {done.stderr.decode()[-SHOWN:]}"
+        return done.stdout.decode()
 
     def _root(self, root: Path) -> Binds:
         """Folders of its own, and what is mounted into them."""
@@ -179,6 +203,10 @@ class PodLauncher:
 
     def _call(self, path: str) -> dict[str, Any]:
         return self._plane.admin.call("GET", path)
+
+
+def _lines(binds: Binds) -> bytes:
+    return "".join(f"{how}:{source}:{target}\n" for how, source, target in binds).encode()
 
 
 def _replica_set(pod: str) -> str:

@@ -3,6 +3,6 @@
 One program per release, built from Talos's published Go module and cached as the other tools are.
 """
 
-from tools.judge.bench import Judge, Question, Verdict, Wish, judge, judges
+from tools.judge.bench import ConfigVariant, Judge, Question, Verdict, judge, judges
 
-__all__ = ["Judge", "Question", "Verdict", "Wish", "judge", "judges"]
+__all__ = ["ConfigVariant", "Judge", "Question", "Verdict", "judge", "judges"]

@@ -38,7 +38,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ConfigVariant:
     """How a worker's config shall differ from the plainest that Talos's own generator writes."""
 
     name: str
@@ -71,7 +71,7 @@ class Judge:
         """What it reads in documents of these kinds; None for a kind it does not know."""
         return self._run(("--keys", *kinds))[0]
 
-    def workers(self, queries: Iterable[Wish]) -> dict[str, str]:
+    def workers(self, queries: Iterable[ConfigVariant]) -> dict[str, str]:
         """What `talosctl gen config` would write, by the wishes' names."""
         plain = ({"name": w.name, "talos": w.talos, "kubernetes": w.kubernetes, **w.options} for w in queries)
         return {one["name"]: one["text"] for one in self._ask(plain, "--workers")}

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tgp.core.model.talos import TalosVersion
-from tools.judge.bench import Judge, Wish
+from tools.judge.bench import ConfigVariant, Judge
 from tools.judge.paper import Change, add, document, only, pem, put
 from tools.judge.samples import SAMPLES
 
@@ -276,8 +276,8 @@ def generated(judge: Judge) -> dict[str, str]:
     """By name: as `talosctl gen config` would write them for that release, comments and all."""
     talos = f"v1.{judge.minor}"
 
-    def query(name: str, older: int = 0, **options: Any) -> Wish:
-        return Wish(name, talos, f"1.{judge.minor + KUBERNETES_AHEAD - older}.0", options)
+    def query(name: str, older: int = 0, **options: Any) -> ConfigVariant:
+        return ConfigVariant(name, talos, f"1.{judge.minor + KUBERNETES_AHEAD - older}.0", options)
 
     queries = [
         query("plain"),

@@ -93,8 +93,8 @@ class LiveCluster:
             create_object(self.server, manifest)
         for manifest in (_secret(asked), _device_plugin(), _class(asked)):
             create_object(self.server, manifest)
-        anybodys = {"metadata": {"labels": {ALLOW_UNTRUSTED: "true"}}}  # whose host it is does not matter to a walk
-        self.server.local_api.merge_patch(NAMESPACE, "", "default", anybodys)
+        untrusted = {"metadata": {"labels": {ALLOW_UNTRUSTED: "true"}}}  # whose host it is does not matter to a walk
+        self.server.local_api.merge_patch(NAMESPACE, "", "default", untrusted)
         self._operator: asyncio.Task[None] | None = None
         self._machines = ControlPlane(self.server.core, Random(NAME), asyncio.get_running_loop())
 

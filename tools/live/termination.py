@@ -17,13 +17,13 @@ class NotShown(Exception):
 
 
 async def terminate(
-    cloud: Cloud, prefix: str, clock: Clock, say: Callable[[str], None], patience: timedelta = PATIENCE
+    cloud: Cloud, prefix: str, clock: Clock, say: Callable[[str], None], at_most: timedelta = PATIENCE
 ) -> tuple[str, ...]:
     """Returns when two complete lists, a listing lag apart, show nothing under the prefix: the ids it ended.
 
     A list that fails proves nothing, and the counting begins anew.
     """
-    give_up_at = clock.boottime() + patience.total_seconds()
+    give_up_at = clock.boottime() + at_most.total_seconds()
     ended: dict[str, None] = {}
     none_since: float | None = None
     trouble = ""

@@ -28,6 +28,9 @@ PACKAGES = {  # program → package
     "buildah": "buildah",
     "mmdebstrap": "mmdebstrap",
     "wg": "wireguard-tools",
+    "chromium": "chromium",
+    "zsh": "zsh",
+    "fish": "fish",
 }
 SEARCHED = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin"))  # where disks are dealt with
 BOUND_S = 300

@@ -14,6 +14,7 @@ ETCD = "3.7.3"
 KWOK = "0.8.0"
 HELM = "3.22.0"
 NEWER_HELM = "4.3.1"
+REGISTRY = "0.22.1"
 HEADSCALE = "0.29.3"
 TAILSCALE = "1.102.3"
 TAILSCALE_CLIENT = "2.9.0"  # of its API
@@ -127,6 +128,16 @@ HELM_CLIENT = helm_client(
     f"helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor={KUBERNETES.split('.')[1]}",
 )
 NEWER_HELM_CLIENT = helm_client(NEWER_HELM, "TGP_HELM_4", 3)
+OCI_REGISTRY = Tool(
+    "registry",
+    REGISTRY,
+    "github.com/google/go-containerregistry",
+    "github.com/google/go-containerregistry/cmd/registry",
+    variable="TGP_REGISTRY",
+    minutes=0.3,
+    asks=(),
+    go="1.25.0",
+)
 HEADSCALE_SERVER = Tool(
     "headscale",
     HEADSCALE,
@@ -230,5 +241,6 @@ EVERYDAY = (
     KWOK_CONTROLLER,
     HELM_CLIENT,
     NEWER_HELM_CLIENT,
+    OCI_REGISTRY,
 )
 MESH = (WIREGUARD_GO, TAILSCALED, TAILSCALE_CLI, CONTAINERBOOT, HEADSCALE_SERVER)

@@ -73,7 +73,7 @@ class ExtraHours(ApiStruct, frozen=True, kw_only=True):
         ),
     ]
     until: Annotated[
-        datetime, Field(doc="When they lapse, such as 2026-11-20T18:00:00Z.", format="date-time", max_length=64)
+        datetime, Field(doc="When they expire, such as 2026-11-20T18:00:00Z.", format="date-time", max_length=64)
     ]
     reason: Annotated[str, Field(doc="Why they were granted, for people.", max_length=256)] = ""
 
@@ -278,6 +278,9 @@ class GPUWorkloadBudgetStatus(ApiStruct, frozen=True, kw_only=True):
     remaining_gpu_hours: Annotated[int | str | None, Field(doc="GPU-hours left, never below zero.", max_length=32)] = (
         None
     )
+    quota_gpu_hours: Annotated[
+        int | str | None, Field(doc="The quota with the hours of quota.extra that count now.", max_length=32)
+    ] = None
     as_of: Annotated[datetime | None, Field(doc="The moment for which the hours are given.", format="date-time")] = None
     gpus_in_use: Annotated[
         int | str | None, Field(doc="GPUs that matching pods hold: use grows by them every hour.", max_length=32)
@@ -310,6 +313,14 @@ class GPUWorkloadBudgetStatus(ApiStruct, frozen=True, kw_only=True):
     gated_pods: Annotated[
         int, Field(doc="New pods that wait behind the scheduling gate tgp.io/budget for hours to come back.", minimum=0)
     ] = 0
+    blocked_pods: Annotated[
+        int,
+        Field(
+            doc="Pods that should be evicted or paused and cannot be now: a PodDisruptionBudget or a policy protects "
+            "them.",
+            minimum=0,
+        ),
+    ] = 0
     alerted: Annotated[
         tuple[Annotated[str, Field(max_length=8)], ...],
         Field(doc="Alerts that were raised and hold.", max_items=16, list_type="set"),
@@ -319,7 +330,7 @@ class GPUWorkloadBudgetStatus(ApiStruct, frozen=True, kw_only=True):
         Field(doc="The pods that used most in the window and have ended.", max_items=10, list_type="atomic"),
     ] = ()
     reset_at: Annotated[
-        datetime | None, Field(doc="When the account was last started afresh on request.", format="date-time")
+        datetime | None, Field(doc="When the account was last reset (tgp budgets reset).", format="date-time")
     ] = None
     account: Annotated[
         str | None,

@@ -80,7 +80,11 @@ POOL = Kind(
         AGE,
         PrinterColumn("Class", ".spec.nodeClassRef.name", priority=WIDE),
         PrinterColumn(
-            "Unserved", ".status.lastPlan.unserved", "integer", WIDE, doc="Of the waiting pods, those without a machine"
+            "Unserved",
+            ".status.lastPlan.unserved",
+            "integer",
+            WIDE,
+            doc="Pods of the last plan without a machine, of any pool",
         ),
         PrinterColumn("Weight", ".spec.weight", "integer", WIDE),
         PrinterColumn(

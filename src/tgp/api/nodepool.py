@@ -360,7 +360,7 @@ class LastPlan(ApiStruct, frozen=True, kw_only=True):
         Field(doc="How much more than the best possible plan this one costs at most, such as 0.8%.", max_length=16),
     ] = None
     orders: Annotated[int, Field(doc="Machines ordered.", minimum=0)] = 0
-    unserved: Annotated[int, Field(doc="Pods that wait, and no machine is coming for them.", minimum=0)] = 0
+    unserved: Annotated[int, Field(doc="Pods of the plan that no machine is coming for.", minimum=0)] = 0
 
 
 class MoveStatus(ApiStruct, frozen=True, kw_only=True):
@@ -394,7 +394,8 @@ class GPUNodePoolStatus(ApiStruct, frozen=True, kw_only=True):
     waiting_pods: Annotated[
         int,
         Field(
-            doc="Pods that wait: for a machine of this pool that is on its way, or without any machine (unserved).",
+            doc="Pods that wait: for a machine of this pool that is on its way, or without any machine. One that no "
+            "pool serves counts only at the pool that came nearest, so that all pools add up to all pods.",
             minimum=0,
         ),
     ] = 0

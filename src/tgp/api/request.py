@@ -350,6 +350,17 @@ class Attempt(ApiStruct, frozen=True, kw_only=True):
             format="date-time",
         ),
     ] = None
+    announced_end: Annotated[
+        datetime | None,
+        Field(
+            doc=(
+                "When the provider takes the machine of a pool back, as two of its lists have shown since the order. "
+                "Absent: no other time than offer.until is known."
+            ),
+            format="date-time",
+        ),
+    ] = None
+    announced_at: Annotated[datetime | None, Field(doc="When announcedEnd was read first.", format="date-time")] = None
     progress_at: Annotated[
         datetime | None,
         Field(doc="When the start last made progress; deadlines move with it.", format="date-time"),

@@ -11,6 +11,7 @@ from tgp.ports.cluster import Cluster
 
 if TYPE_CHECKING:  # these load the clients of eight providers, and `tgp --help` must stay fast
     from tgp.core.model.provider_facts import CloudFacts
+    from tgp.core.reports.manifest_verdict import Surroundings
     from tgp.interfaces.cli.context import OfferActions
     from tgp.services.budgets import BudgetService
     from tgp.services.cluster import ClusterService
@@ -195,6 +196,22 @@ class CliContext:
                     "No provider answered with offers; see `tgp check`, or give a price: --price 0.40."
                 )
             return found
+
+    async def surroundings(self, kubeconfig: str, context: str, namespace: str) -> "Surroundings":
+        """What manifests are compared with: of the cluster that was named, else nothing."""
+        from tgp.core.reports.manifest_verdict import Surroundings
+
+        if not (kubeconfig or context):
+            return Surroundings(operators=namespace or "tgp-system")
+        from tgp.adapters.kube.config_field import ConfigInvalid
+        from tgp.ports.cluster import ClusterError
+        from tgp.ports.http import HttpError, UnreadableReply
+        from tgp.services.manifest_surroundings import surroundings
+
+        try:
+            return await surroundings(kubeconfig, context, namespace)
+        except (ConfigInvalid, ClusterError, HttpError, UnreadableReply) as error:
+            raise NotConnected(str(error)) from error
 
     async def check(self, providers: tuple[str, ...], kubeconfig: str, context: str, namespace: str) -> "CheckReport":
         """With the API keys of the cluster's Secrets if a cluster can be reached; else with those of this terminal."""

@@ -15,7 +15,6 @@ from tgp.adapters.kube.revision import ASKED_EVERY
 from tgp.adapters.kube.runtime import TICK
 from tgp.adapters.kube.secret_reader import KubeSecretReader
 from tgp.adapters.kube.server_clock import ServerClock
-from tgp.adapters.kube.token_bucket import TokenRate
 from tgp.adapters.kube.watch import USUAL, WatchTimes
 from tgp.adapters.telemetry.market import PrometheusCloudMetrics
 from tgp.adapters.telemetry.metrics import Metrics
@@ -32,6 +31,7 @@ from tgp.core.access.certificate import ServingPair
 from tgp.core.classes.power_hosts import Address, HostRules
 from tgp.core.disruption.illness import read_repair_rule
 from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.token_bucket import TokenRate
 from tgp.ports.boot import Boot
 from tgp.ports.clock import Clock
 from tgp.ports.cluster import Cluster
@@ -68,6 +68,8 @@ class Environment:
     watches: WatchTimes = USUAL
     revision_asked_every: float = ASKED_EVERY  # seconds
     tick: float = TICK  # seconds between two looks for reconciles that take too long
+    budget_truth: Callable[[ObjectKey, int], float | None] | None = None
+    """Milli-GPU-seconds that pods of a budget really used by then; None: only simulations know it."""
 
 
 def make_elector(

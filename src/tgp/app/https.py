@@ -19,6 +19,7 @@ from tgp.interfaces.web.offers_page import OffersPage
 from tgp.interfaces.web.openapi import OpenApiPage
 from tgp.interfaces.web.pages import MetricsOnHttps, WebPage
 from tgp.ports.http import Http
+from tgp.services.access import AccessService
 
 if TYPE_CHECKING:
     from tgp.services.operator_view import OperatorView
@@ -75,4 +76,4 @@ def make_https(
     ]
     pages = {page.about.path: page for page in every}
     pages[OpenApiPage.about.path] = OpenApiPage(pages)
-    return Https(keeper, Gate(KubeReviews(http), pages, metrics, leads=leads))
+    return Https(keeper, Gate(AccessService(KubeReviews(http), metrics), pages, leads=leads))

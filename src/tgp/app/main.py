@@ -6,7 +6,7 @@ Commands are listed here by name and imported when called, so that `tgp --help` 
 import importlib
 import os
 import sys
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -14,6 +14,9 @@ from tgp import __version__
 from tgp.app.program import program
 from tgp.interfaces.cli.called import RAN, readable
 from tgp.interfaces.cli.interrupt import INTERRUPTED, Interrupted
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 COMMANDS = {  # name: where it lives, what it does
     "breakeven": (
@@ -64,6 +67,27 @@ COMMANDS = {  # name: where it lives, what it does
 }
 
 
+# What people type who know other tools → what it is called here.
+OTHER_WORDS = {
+    "install": "init",
+    "setup": "init",
+    "uninstall": "down",
+    "destroy": "down",
+    "teardown": "down",
+    "list": "status",
+    "ls": "status",
+    "get": "status",
+    "describe": "why",
+    "explain": "why",
+    "prices": "offers",
+    "pause": "hold",
+    "resume": "release",
+    "migrate": "import",
+    "version": "--version",
+    "help": "--help",
+}
+
+
 class LazyGroup(click.Group):
     """A group that shows its commands' names without importing them."""
 
@@ -96,12 +120,23 @@ class LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, doc) for name, (_, doc) in sorted(COMMANDS.items())])
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
+        """With whole sentences, and without importing every command: a shell waits for it."""
+        from click.shell_completion import CompletionItem
+
+        named = [
+            CompletionItem(name, help=doc) for name, (_, doc) in sorted(COMMANDS.items()) if name.startswith(incomplete)
+        ]
+        return [*named, *click.Command.shell_complete(self, ctx, incomplete)]
+
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """As click does it, with the nearest name when there is no such command."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             import difflib
 
-            near = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            near = (
+                [OTHER_WORDS[args[0]]] if args[0] in OTHER_WORDS else difflib.get_close_matches(args[0], COMMANDS, n=1)
+            )
             hint = f" Did you mean {near[0]!r}?" if near else ""
             ctx.fail(f"No such command {args[0]!r}.{hint}")
         return super().resolve_command(ctx, args)

@@ -43,6 +43,8 @@ from tgp.adapters.telemetry.journal import LiveJournal
 from tgp.adapters.telemetry.market import BookCollector
 from tgp.adapters.telemetry.meter import CountedHttp, PrometheusRuntimeMetrics
 from tgp.adapters.telemetry.metrics import Metrics
+from tgp.adapters.telemetry.owned_machines import OwnedMachineCollector, OwnedMachineRow
+from tgp.adapters.telemetry.pools import PoolLimitCollector
 from tgp.adapters.telemetry.requests import RequestCollector
 from tgp.api.budget import GPUWorkloadBudget, LegacyBudget
 from tgp.api.nodeclass import GPUNodeClass
@@ -76,6 +78,8 @@ from tgp.controllers.pools.build import Pools
 from tgp.controllers.power import build as power
 from tgp.controllers.requests import build as requests
 from tgp.controllers.requests.indexes import PODS_BY_NODE
+from tgp.core.inventory.limits import RoomLeft, rooms_left
+from tgp.core.market.sources import machines_of
 from tgp.core.model.facts import (
     LeadershipEnded,
     LeadershipReleased,
@@ -87,6 +91,8 @@ from tgp.core.model.facts import (
 )
 from tgp.core.model.hold import hold_of
 from tgp.core.model.object_key import ObjectKey
+from tgp.core.power.orders import PROVIDER as OWNED
+from tgp.core.power.states import by_machine, power_state
 from tgp.ports.cluster import ClusterError
 from tgp.ports.leadership import LeadershipLost, NotLeading
 
@@ -207,12 +213,12 @@ class Operator:
         yield self._reflector(nodes(), stores.nodes)
         yield self._reflector(pods(), stores.pods)
         yield self._reflector(daemon_sets(), stores.daemon_sets)
+        yield self._reflector(typed(GPU_WORKLOAD_BUDGET, GPUWorkloadBudget), stores.budgets)
         if self.settings.observe:
             return
         yield self._reflector(disruption_budgets(), stores.disruption_budgets)
         if self._environment.boot is None:
             yield self._reflector(signing_requests(), stores.signing_requests)
-        yield self._reflector(typed(GPU_WORKLOAD_BUDGET, GPUWorkloadBudget), stores.budgets)
         yield self._reflector(jobs(), stores.jobs)
         yield self._reflector(typed(LEGACY_BUDGET, LegacyBudget), stores.legacy_budgets, optional=True)
 
@@ -259,7 +265,7 @@ class Operator:
             metrics.lease_unreachable.set_function(self.elector.unreachable_for)
         metrics.redactions.set_function(lambda: self._environment.redactor.caught)
         metrics.show(BookCollector(lambda: stores.market.book, self.clock.now))
-        metrics.disagreements.set_function(lambda: self.pools.memory.disagreements.pods(self.clock.now()))
+        metrics.disagreements.set_function(lambda: self.pools.memory.disagreements.pods)
         if self.settings.observe:  # machines are not listed then: the operator that buys tells of them
             return
         metrics.show(
@@ -271,7 +277,24 @@ class Operator:
                 lambda: self.instances.poller.stuck,
             )
         )
-        metrics.show(BudgetCollector(self._budget_rows, self.clock.now))
+        metrics.show(OwnedMachineCollector(self._owned_machines))
+        metrics.show(BudgetCollector(self._budget_rows, self.clock.now, self._environment.budget_truth))
+        metrics.show(PoolLimitCollector(self._pool_limits))
+
+    def _pool_limits(self) -> Iterable[tuple[ObjectKey, list[RoomLeft]]]:
+        for pool in self.stores.pools.values():
+            if pool.value is not None:
+                yield pool.key, rooms_left(pool.value.spec.limits, self.instances.ledger.used(pool.key))
+
+    def _owned_machines(self) -> Iterable[OwnedMachineRow]:
+        stores, used = self.stores, by_machine(self.stores.requests.values())
+        shapes = self.pools.memory.types.shapes.items()  # by offer key, whose second part is the machine's name
+        wakes = {key.split("/")[1]: shape for key, shape in shapes if key.startswith(f"{OWNED}/")}
+        for node_class in stores.classes.values():
+            for name in machines_of(node_class.value) if node_class.value is not None else ():
+                state = power_state(used.get(name), stores.nodes.get(ObjectKey("", name)))
+                shape = wakes.get(name)
+                yield OwnedMachineRow(node_class.key.name, name, state, shape.boot_seconds if shape is not None else 0)
 
     def _budget_rows(self) -> Iterable[BudgetRow]:
         for key, memory in self.budgets.tracker.memories():

@@ -37,7 +37,7 @@ from tgp.controllers.budgets.gated_pods import GATED_PODS, by_gate
 from tgp.controllers.budgets.indexes import BUDGET_PODS, PAUSED_JOBS, by_budget_mark, by_pause
 from tgp.controllers.classes.implicit_class import AllClasses
 from tgp.controllers.market.reconciler import MarketState
-from tgp.controllers.pools.indexes import BY_CLASS, WAITING_PODS, by_class, by_waiting
+from tgp.controllers.pools.indexes import BY_CLASS, GANG_PODS, WAITING_PODS, by_class, by_gang, by_waiting
 from tgp.controllers.requests.indexes import INDEXES, PODS_BY_NODE, by_node_name
 from tgp.controllers.requests.leader_guard import LeaderGuard
 from tgp.core.disruption.illness import RepairRule
@@ -120,6 +120,7 @@ class Stores:
             {
                 PODS_BY_NODE: by_node_name,
                 WAITING_PODS: by_waiting,
+                GANG_PODS: by_gang,
                 BUDGET_PODS: by_budget_mark,
                 GATED_PODS: by_gate,
             },

@@ -86,6 +86,9 @@ def _item(row: OfferItem) -> OfferListItem:
         "bootMode": str(row.boot),
         "join": row.join,
         "source": row.source,
+        "openPorts": row.open_ports or None,
+        "cuda": row.cuda or None,
+        "downloadMbps": row.download_mbps or None,
     }
 
 
@@ -111,4 +114,7 @@ def _row(item: Mapping[str, Any]) -> OfferItem:
         left=item["left"],
         no_driver=NO_DRIVER if item["join"] == NO_DRIVER else "",
         virtual=item["virtualMachine"],
+        open_ports=item.get("openPorts") or 0,  # an earlier operator does not say these three
+        cuda=item.get("cuda") or "",
+        download_mbps=item.get("downloadMbps") or 0,
     )

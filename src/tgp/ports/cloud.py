@@ -157,7 +157,7 @@ class Cloud(Protocol):
 class HasLeftovers(Protocol):
     """A provider that keeps something besides the machine, such as a start-up script with join secrets."""
 
-    async def tidy(self, token: str) -> None:
+    async def cleanup(self, token: str) -> None:
         """The machine of this token, and of earlier attempts, is gone or was never launched: remove its leftovers.
 
         Repeatable. Raises CloudError: it may still be there.

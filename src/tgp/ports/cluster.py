@@ -27,6 +27,10 @@ class NotFound(ClusterError):
     """The object does not exist (any more): nothing to act on."""
 
 
+class KindsMissing(NotFound):
+    """The API server does not serve tgp's kinds: install the CRDs."""
+
+
 class AlreadyExists(ClusterError):
     """Another client, or an earlier call of ours, created it: read it and continue."""
 
@@ -155,4 +159,8 @@ class Cluster(Protocol):
 
     async def version(self) -> str:
         """The API server's release, as reported by itself: v1.36.3."""
+        ...
+
+    async def groups(self) -> frozenset[str]:
+        """The API groups of which the API server has kinds, such as batch and tgp.io."""
         ...

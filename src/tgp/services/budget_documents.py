@@ -8,9 +8,9 @@ from tgp.core.budgets.account import BudgetAccount
 from tgp.core.budgets.assess import Assessment, Limits
 from tgp.core.budgets.days import BudgetDay
 from tgp.core.budgets.simulate import BudgetFit
+from tgp.core.budgets.victims import NextAct
 from tgp.core.model.event import Event
 from tgp.core.model.object_key import ObjectKey
-from tgp.core.model.pod import Pod
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +49,6 @@ class PodUse:
     used: int  # in the window
     unsure: bool  # its Node is silent
     started: bool
-
-
-@dataclass(frozen=True, slots=True)
-class NextAct:
-    """What happens if everything runs on."""
-
-    at: int
-    action: str
-    pods: tuple[Pod, ...]  # in the order in which they go
-    begun: bool = False  # it was done at least once since the quota was reached
 
 
 @dataclass(frozen=True, slots=True)

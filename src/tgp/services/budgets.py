@@ -1,14 +1,18 @@
 """Budgets, seen with a user's kubeconfig: by the operator's own functions, from the account in each status."""
 
+import asyncio
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from difflib import get_close_matches
+
+import msgspec
 
 from tgp.adapters.kube.list import ListTarget
 from tgp.adapters.kube.records.kinds import namespaces, pods, typed
 from tgp.api.budget import GPUWorkloadBudget
 from tgp.api.resource import GPU_WORKLOAD_BUDGET
 from tgp.api.values import rfc3339
+from tgp.core.budgets import victims
 from tgp.core.budgets.account import OpenPod
 from tgp.core.budgets.assess import assess
 from tgp.core.budgets.belonging import selector_of
@@ -18,25 +22,24 @@ from tgp.core.budgets.quota import counted_by, limits_of, spec_problem
 from tgp.core.budgets.reset import RESET, ResetAsked
 from tgp.core.budgets.simulate import BudgetFit, fit
 from tgp.core.budgets.spans import seconds, short_uid
-from tgp.core.budgets.victims import back_by, victims
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
-from tgp.ports.cluster import Forbidden, NotFound
+from tgp.ports.cluster import Forbidden, KindsMissing, NotFound
 from tgp.ports.http import HttpError, json_call
 from tgp.services.budget_documents import (
     BudgetBoard,
     BudgetEnquiry,
     BudgetLine,
     BudgetReport,
-    NextAct,
     PodUse,
     SimulatedFit,
     Simulation,
 )
 from tgp.services.cluster_reads import NO_KINDS, ClusterReads, config_maps
 
+RESET_WITHIN = 20  # seconds: the operator writes a reset at once
 REVIEW = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 
@@ -58,7 +61,7 @@ class BudgetService:
         try:
             return await self._reads.listed(ListTarget(typed(GPU_WORKLOAD_BUDGET, GPUWorkloadBudget), namespace))
         except NotFound as error:
-            raise NotFound(NO_KINDS) from error
+            raise KindsMissing(NO_KINDS) from error
 
     def _line(self, record: KubeObject[GPUWorkloadBudget], now: datetime) -> BudgetLine | None:
         budget, moment = record.value, seconds(now)
@@ -171,6 +174,16 @@ class BudgetService:
         await self._reads.cluster.patch(GPU_WORKLOAD_BUDGET, record.key, change, uid=record.uid_text)
         return asked
 
+    async def is_reset(self, key: ObjectKey, asked: ResetAsked) -> bool:
+        """Wait until the operator has done it; False: it has not within a while. Raises ClusterError."""
+        for _ in range(RESET_WITHIN):
+            record = await self._found(key)
+            done = record.value.status.reset_at if record.value is not None else None
+            if done is not None and done >= asked.at.replace(microsecond=0):
+                return True
+            await asyncio.sleep(1)
+        return False
+
     async def _line_of(self, key: ObjectKey) -> BudgetLine:
         line = self._line(await self._found(key), self._reads.now())
         assert line is not None, "it was just written"
@@ -188,36 +201,31 @@ class BudgetService:
         return str(((reply.json().get("status") or {}).get("userInfo") or {}).get("username") or "")
 
 
-def next_act(line: BudgetLine, running: Mapping[bytes, Pod], now: int) -> NextAct | None:
+def next_act(line: BudgetLine, running: Mapping[bytes, Pod], now: int) -> victims.NextAct | None:
     """When the quota is reached, or was, and which pods go then, in order."""
     seen, account, rules = line.seen, line.account, line.budget.spec.enforcement
     if seen is None or account is None or seen.exhausted_at is None:
         return None
     since = line.budget.status.exceeded_at
-    begun = (seconds(since) if since is not None else seen.exhausted_at) + rules.grace_period_seconds
-    at, last = max(begun, now), line.budget.status.last_enforcement_at
+    reached = seconds(since) if since is not None else seen.exhausted_at
+    found = victims.next_act(running, account, line.limits, rules, now, reached_at=reached)
+    last = line.budget.status.last_enforcement_at
     acted = since is not None and last is not None and last >= since
-    if rules.action == "AlertOnly":
-        return NextAct(at, rules.action, (), acted)
-    grace = rules.pod_grace_period_seconds
-    going = victims(running, account, line.limits, at, by=back_by(account.rolls, begun, at), grace=grace)
-    return NextAct(at, rules.action, tuple(pod for victim in going for pod in victim.pods), acted)
+    return msgspec.structs.replace(found, begun=acted)
 
 
 def _fit(line: BudgetLine, milli: int, lasts: int) -> BudgetFit | None:
     account, seen = line.account, line.seen
     if account is None or seen is None:
         return None
-    if seen.exceeded and seen.next_change_at is None:
-        return BudgetFit(milli * lasts, None)
     opens_at = seen.next_change_at if seen.exceeded else None
-    return fit(account, line.limits, seen.now, milli=milli, lasts=lasts, opens_at=opens_at)
+    found = fit(account, line.limits, seen.now, milli=milli, lasts=lasts, opens_at=opens_at)
+    return msgspec.structs.replace(found, at=None) if seen.exceeded and opens_at is None else found
 
 
 def _use(line: BudgetLine, pod: Pod, held: OpenPod, now: int, *, several: bool) -> PodUse:
     assert line.account is not None, "its pods are those of an account"
-    begin = line.account.begins(now)
-    used = held.milli * max(0, now - max(held.start, begin)) if held.start is not None else 0
+    used = held.used(line.account.begins(now), now)
     name = str(pod.key) if several else pod.key.name
     return PodUse(name, held.milli, used, held.sure_until is not None, held.start is not None)
 

@@ -3,7 +3,7 @@
 Time is the API server's, whose timestamps are compared: a terminal's clock may be wrong, and a demo's runs faster.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
@@ -31,11 +31,11 @@ from tgp.core.pools import machine_types, runaway
 from tgp.core.pools.machine_types import SHAPES, SeenShape
 from tgp.core.pools.runaway import UNUSABLE, UnusableMachine
 from tgp.ports.clock import Clock
-from tgp.ports.cluster import ClusterBusy, ClusterError, Forbidden, NotFound
+from tgp.ports.cluster import ClusterBusy, ClusterError, Forbidden, KindsMissing, NotFound
 from tgp.ports.http import Answered, Call, Http, HttpError, Reply, UnreadableReply, WrappedHttp
 
 PAGE = 500  # objects of one answer
-NO_KINDS = "the tgp CRDs are not installed: tgp crds apply"
+NO_KINDS = "the CRDs of group tgp.io are not installed"
 
 E = TypeVar("E")
 R = TypeVar("R", bound=ObjectRecord)
@@ -68,7 +68,7 @@ class ClusterReads:
         except Forbidden:
             return None
         except NotFound as error:
-            raise NotFound(NO_KINDS) from error
+            raise KindsMissing(NO_KINDS) from error
 
     async def classes(self) -> list[KubeObject[GPUNodeClass]]:
         """Empty if the user may not list them."""
@@ -86,11 +86,15 @@ class ClusterReads:
 
     async def hold(self) -> Hold | None:
         """What `tgp hold` wrote; None: nothing, or the user may not read it."""
+        return hold_of(await self.home())
+
+    async def home(self) -> Mapping[str, str]:
+        """The annotations of the operator's Namespace; none if the user may not read it."""
         try:
             namespace = await self.cluster.read(NAMESPACE, ObjectKey("", self.operator_namespace))
         except (NotFound, Forbidden):
-            return None
-        return hold_of(namespace.get("metadata", {}).get("annotations") or {})
+            return {}
+        return namespace.get("metadata", {}).get("annotations") or {}
 
     async def shapes(self) -> tuple[SeenShape, ...] | None:
         """What machines of a type really had, as the operator remembers it. None: the user may not read it."""

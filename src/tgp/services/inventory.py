@@ -116,9 +116,12 @@ class InventoryService:
         )
         try:
             async with asyncio.timeout(ASK_WITHIN):
-                if facts.key_variable and (lack := await self._missing_credential(access)) is not None:
+                if facts.key_variable and (missing := await self._missing_credential(access)) is not None:
                     return replace(
-                        blank, trouble=AccountProblem.CREDENTIALS_MISSING, why=_missing_text(access, lack), lack=lack
+                        blank,
+                        trouble=AccountProblem.CREDENTIALS_MISSING,
+                        why=_missing_text(access, missing),
+                        missing=missing,
                     )
                 cloud = await self._open(access)
                 machines = await self._machines(cloud, wanted)
@@ -127,7 +130,7 @@ class InventoryService:
             return replace(blank, trouble=AccountProblem.CREDENTIALS_REFUSED, why=str(error))
         except Forbidden as error:
             why = f"you may not read its API key: {error}"
-            return replace(blank, trouble=AccountProblem.CREDENTIALS_MISSING, why=why, lack=MissingCredential.RIGHT)
+            return replace(blank, trouble=AccountProblem.CREDENTIALS_MISSING, why=why, missing=MissingCredential.RIGHT)
         except TimeoutError:
             return replace(blank, trouble=AccountProblem.UNREACHABLE, why=f"no answer within {ASK_WITHIN:.0f} s")
         except (CloudError, ClusterError, HttpError) as error:
@@ -178,10 +181,10 @@ def _accesses_of(source: Source) -> list[AccountAccess]:
     return [access_of(source)]
 
 
-def _missing_text(access: AccountAccess, lack: MissingCredential) -> str:
+def _missing_text(access: AccountAccess, missing: MissingCredential) -> str:
     absent = (
         f"there is no Secret {access.secret}"
-        if lack is MissingCredential.SECRET
+        if missing is MissingCredential.SECRET
         else f"Secret {access.secret} has no key {access.key}"
     )
     return f"{absent}, so the provider cannot be asked"

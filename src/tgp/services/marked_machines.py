@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tgp.core.model.cloud_errors import CloudError
 from tgp.core.model.instance import Instance
@@ -27,6 +27,9 @@ class MarkedMachines:
     machines: tuple[MarkedMachine, ...] = ()
     failed: tuple[tuple[str, str], ...] = ()  # providers that could not be asked, each with the cause
     keyless: tuple[tuple[str, str], ...] = ()  # providers without an API key here, each with the variable for it
+
+    def bought_by(self, cluster: str) -> "MarkedMachines":
+        return replace(self, machines=tuple(one for one in self.machines if one.cluster == cluster))
 
 
 async def marked_machines(accesses: Iterable[ProviderAccess], clouds: Clouds) -> MarkedMachines:

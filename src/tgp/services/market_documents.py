@@ -105,6 +105,9 @@ class OfferItem:
     left: int | None = None  # machines left; None: unknown
     no_driver: str = ""  # why the driver of a Talos node cannot use its GPUs; empty: it can
     virtual: bool = False  # a marketplace's virtual machine, beside the container that the same host offers
+    open_ports: int = 0  # that the host lets in; 0: none, or unknown
+    cuda: str = ""  # the newest release that the host's driver runs; empty: unknown
+    download_mbps: int = 0  # 0: unknown
 
     @property
     def kind(self) -> str:
@@ -155,6 +158,9 @@ def row_of(
         failed_seconds_ago=failed_seconds_ago,
         priced_on=priced_on,
         left=offer.left,
+        open_ports=offer.open_ports,
+        cuda=offer.cuda,
+        download_mbps=offer.download_mbps,
     )
 
 

@@ -17,6 +17,7 @@ from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
+from tgp.core.requests.own_node import is_own_node, reserved_node_name
 from tgp.ports.cluster import Forbidden
 from tgp.services.cluster_reads import ClusterReads
 
@@ -47,7 +48,7 @@ async def gpu_nodes(reads: ClusterReads) -> NodesReport:
     """Raises ClusterError."""
     listed = {node.name: node for node in await reads.listed(ListTarget(nodes()))}
     requests = await reads.requests()
-    by_node = {name: record for record in requests or () if (name := _node_of(record))}
+    by_node = {name: record for record in requests or () if (name := _node_of(record, listed))}
     owned = {
         name: machine.gpu_count
         for record in await reads.classes()
@@ -88,9 +89,10 @@ def _machine(
     )
 
 
-def _node_of(record: KubeObject[GPURequest]) -> str:
-    over = record.value is None or record.value.status.phase in ("Finished", "Failed")
-    return "" if over or record.value is None else record.value.status.node_name or ""
+def _node_of(record: KubeObject[GPURequest], listed: Mapping[str, Node]) -> str:
+    """Its own; empty: it has none."""
+    name = reserved_node_name(record)
+    return name if is_own_node(record, listed.get(name)) else ""
 
 
 async def _used(reads: ClusterReads) -> Mapping[str, int] | None:

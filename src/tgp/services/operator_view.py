@@ -46,7 +46,7 @@ R = TypeVar("R", bound=ObjectRecord)
 
 MOST_MONTHS_BACK = 12  # of a cost report: the lines of each month are read from the API server
 
-ELSEWHERE = PoolReason(NO_POOL, "NoPoolInNamespace", "no pool of this namespace serves it, and no other one does")
+ELSEWHERE = PoolReason(NO_POOL, "NoPoolInNamespace", "no pool of this namespace or of another one serves the pod")
 
 
 class OperatorReads(ClusterReads):
@@ -133,12 +133,12 @@ class OperatorView:
 
     async def _world(self) -> Any:
         """With copies of what the plan reads in another thread."""
-        from tgp.services.plan_world import Sight, TerminalWorld, fill
+        from tgp.services.plan_world import TerminalWorld, VisibleCluster, fill
 
         now, copied = self.reads.now(), Stores()
         await fill(copied.pools, self.stores.pools.values())
         await fill(copied.requests, self.stores.requests.values())
-        return TerminalWorld(Sight(copied, now, await self.reads.hold()), self.observer.observe(now))
+        return TerminalWorld(VisibleCluster(copied, now, await self.reads.hold()), self.observer.observe(now))
 
     # -- why -----------------------------------------------------------------------------------------------------------
 
@@ -165,29 +165,29 @@ class OperatorView:
 
     async def why_pod(self, key: ObjectKey) -> PodEnquiry:
         from tgp.services.plan_enquiries import WAITS, behind_budget_gate, pod_enquiry, state_of
-        from tgp.services.plan_world import Sight
+        from tgp.services.plan_world import VisibleCluster
         from tgp.services.plans import plan_of
 
         pod = _found("pod", key, self.stores.pods)
         if state_of(pod)[0] != WAITS:
-            sight = Sight(self.stores, self.reads.now(), await self.reads.hold())
+            visible = VisibleCluster(self.stores, self.reads.now(), await self.reads.hold())
             home = self.stores.namespaces.get(ObjectKey("", key.namespace))
             gated = GATE in pod.gates and not (pod.node or pod.finished or pod.deleting)
             labels = home.labels if home is not None else None
             why = behind_budget_gate(pod, labels, self.stores.budgets.values()) if gated else None
-            return pod_enquiry(sight, pod, None, None, why)
+            return pod_enquiry(visible, pod, None, None, why)
         world = await self._world()
         made = await self.compute.run(lambda: plan_of(world, PlanQuestion()))
         refused = (each for each in world.observation.demand.refused if each.pod.uid == pod.uid)
         why = next(((each.reasons[0].reason, each.reasons[0].message) for each in refused), None)
-        return pod_enquiry(world.sight, pod, narrowed(made, key.namespace), None, why)
+        return pod_enquiry(world.visible, pod, narrowed(made, key.namespace), None, why)
 
     async def why_node(self, name: str) -> NodeEnquiry:
         from tgp.services.plan_enquiries import node_enquiry
-        from tgp.services.plan_world import Sight
+        from tgp.services.plan_world import VisibleCluster
 
-        sight = Sight(self.stores, self.reads.now(), await self.reads.hold())
-        return node_enquiry(sight, _found("Node", ObjectKey("", name), self.stores.nodes))
+        visible = VisibleCluster(self.stores, self.reads.now(), await self.reads.hold())
+        return node_enquiry(visible, _found("Node", ObjectKey("", name), self.stores.nodes))
 
     async def why_pool(self, key: ObjectKey) -> PoolEnquiry:
         from tgp.services.plan_enquiries import pool_enquiry

@@ -17,7 +17,7 @@ from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
 from tgp.core.pools.capacity import ENDED
 from tgp.core.power.orders import machine_named_by
-from tgp.ports.cluster import Forbidden, NotFound
+from tgp.ports.cluster import Forbidden, KindsMissing, NotFound
 from tgp.services.cluster_reads import NO_KINDS, ClusterReads
 
 
@@ -41,7 +41,7 @@ class OwnedMachineState:
 async def owned_machine(reads: ClusterReads, name: str) -> OwnedMachineState:
     """Raises NotFound, which names the machines that there are; ClusterError."""
     classes = await _classes(reads)
-    record = _class_with(classes, name)
+    record = class_with(classes, name)
     assert record.value is not None, "only a class that can be read names machines"
     listed = await reads.listed(ListTarget(nodes(), field_selector=f"metadata.name={name}"))
     node = next((each for each in listed if each.name == name), None)
@@ -76,13 +76,13 @@ async def _classes(reads: ClusterReads) -> list[KubeObject[GPUNodeClass]]:
     try:
         return await reads.listed(ListTarget(typed(GPU_NODE_CLASS, GPUNodeClass)))
     except NotFound as error:
-        raise NotFound(NO_KINDS) from error
+        raise KindsMissing(NO_KINDS) from error
 
 
-def _class_with(classes: list[KubeObject[GPUNodeClass]], name: str) -> KubeObject[GPUNodeClass]:
-    """The one that may use the machine, if any may."""
+def class_with(classes: list[KubeObject[GPUNodeClass]], name: str) -> KubeObject[GPUNodeClass]:
+    """The one that may use the machine, if any may. Raises NotFound."""
     owners = [each for each in classes if each.value is not None and name in machines_of(each.value)]
-    able = [each for each in owners if each.value is not None and not refused_machines(each.value, classes, {})]
+    able = [each for each in owners if each.value is not None and name not in refused_machines(each.value, classes, {})]
     if found := next(iter([*able, *owners]), None):
         return found
     known = sorted({machine for each in classes if each.value is not None for machine in machines_of(each.value)})

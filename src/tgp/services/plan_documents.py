@@ -86,7 +86,7 @@ class PodPlan:
     unserved: tuple[Unserved, ...] = ()
     not_planned: tuple[NotPlanned, ...] = ()
     cost_microusd: int = 0  # an hour, of all orders
-    bound_microusd: int = 0  # no plan costs less; 0: not proven
+    bound_microusd: int = 0  # no plan that serves as many pods costs less; 0: not proven
     gap: float | None = None  # the cost above the bound, as a share of it; None: not proven
     limits: tuple[LimitEffect, ...] = ()
     preference: PreferenceCost | None = None  # None: no pod has one
@@ -95,6 +95,7 @@ class PodPlan:
     unseen: tuple[str, ...] = ()  # what this user could not see, and what is assumed instead
     ignored: tuple[str, ...] = ()  # annotations of pods that cannot be read
     replicas: tuple[Order, ...] = ()  # machines of spec.replicas that are missing: bought first, not in `orders`
+    bound_without: tuple[str, ...] = ()  # what the bound leaves out: "zone topology", "pool weights"
 
     @property
     def observed(self) -> tuple[Order, ...]:
@@ -181,9 +182,9 @@ class PoolEnquiry:
 
 @dataclass(frozen=True, slots=True)
 class PlannedExchange:
-    """Machines of a pool that would be exchanged, and what they wait for."""
+    """Machines of pools of one class that would be exchanged, and what they wait for."""
 
-    pool: ObjectKey
+    pools: tuple[ObjectKey, ...]  # whose machines leave
     leaving: tuple[tuple[str, int], ...]  # Nodes, each with what it costs an hour
     exchange: MachineExchange
     waits_for: str = ""  # empty: nothing

@@ -10,7 +10,7 @@ from tgp.api.nodepool import GPUNodePool, canonical_policy
 from tgp.api.request import GPURequest
 from tgp.api.values import NEVER, span
 from tgp.controllers.requests.indexes import BY_NODE, PODS_BY_NODE
-from tgp.core.budgets.admission import GATES, meets, spans, waits_for
+from tgp.core.budgets.admission import GATES, counts, meets, spans, waits_for
 from tgp.core.disruption.candidates import standing_of, why_left
 from tgp.core.disruption.causes import WHEN_UNDERUTILIZED, DisruptionCause, Machine, NoCause, cause_of
 from tgp.core.disruption.machine_state import CONDITION
@@ -19,19 +19,22 @@ from tgp.core.model.event import Event
 from tgp.core.model.gpus import resource_name
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
+from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
 from tgp.core.pools.capacity import ENDED
 from tgp.core.pools.demand import asks_for_gpus, read_annotations
+from tgp.core.pools.nodepool import buys_nothing
 from tgp.core.pools.orders import anchor_of, bought_for, slot_number
 from tgp.core.pools.planner.classes import gang_of
 from tgp.core.pools.planner.rows import own_price, own_price_until
 from tgp.core.pools.upkeep import PoolRequest, Remove, care_for
 from tgp.core.requests.node_metadata import pool_uid
 from tgp.core.requests.node_state import users
+from tgp.core.requests.own_node import owners_of
 from tgp.core.requests.protection import protection_of
 from tgp.services.plan_documents import NodeEnquiry, PodEnquiry, PodPlan, PoolEnquiry, PoolNote
-from tgp.services.plan_world import Sight, TerminalWorld
+from tgp.services.plan_world import TerminalWorld, VisibleCluster
 
 BUDGET_GATE = "BudgetGate"  # the reason of a pod that waits for hours of a budget
 WAITS = "Waits"  # the reason of a pod that machines may be bought for
@@ -67,6 +70,7 @@ def behind_budget_gate(
         for record in budgets
         if record.value is not None
         and record.value.spec.enforcement.admission == GATES
+        and counts(record.value)
         # With a namespaceSelector only one that counts: it does so in the operator's namespace alone.
         and (record.value.spec.namespace_selector is None or record.value.status.account is not None)
         and spans(record.key, record.value.spec, pod.key.namespace, namespace_labels)
@@ -76,37 +80,46 @@ def behind_budget_gate(
 
 
 def pod_enquiry(
-    sight: Sight, pod: Pod, plan: PodPlan | None, events: tuple[Event, ...] | None, refusal: tuple[str, str] | None
+    visible: VisibleCluster,
+    pod: Pod,
+    plan: PodPlan | None,
+    events: tuple[Event, ...] | None,
+    refusal: tuple[str, str] | None,
 ) -> PodEnquiry:
     reason, message = refusal or state_of(pod)
     read = msgspec.structs.replace(pod, annotations=read_annotations(pod)[0])
-    requests = sight.stores.requests
+    requests = visible.stores.requests
     uid = uid_text(pod.uid)
     return PodEnquiry(
         pod,
-        sight.now,
+        visible.now,
         reason,
         message,
-        next(iter(requests.by_index(BY_NODE, pod.node)), None) if pod.node else None,
+        _owner(visible, visible.stores.nodes.get(ObjectKey("", pod.node))) if pod.node else None,
         tuple(record for record in _ordered(requests.values()) if uid in bought_for(record) and not _ended(record)),
         plan,
-        own_price(read, sight.now),
+        own_price(read, visible.now),
         own_price_until(read),
         gang_of(read),
         tuple(each for each in events or () if each.reason in PURCHASE_EVENTS),
     )
 
 
-def node_enquiry(sight: Sight, node: Node) -> NodeEnquiry:
-    stores = sight.stores
-    record = next(iter(stores.requests.by_index(BY_NODE, node.name)), None)
+def _owner(visible: VisibleCluster, node: Node | None) -> KubeObject[GPURequest] | None:
+    """The request whose Node it is; None: no request's, or it is not there."""
+    return next(iter(owners_of(node, visible.stores.requests.by_index(BY_NODE, node.name))), None) if node else None
+
+
+def node_enquiry(visible: VisibleCluster, node: Node) -> NodeEnquiry:
+    stores = visible.stores
+    record = _owner(visible, node)
     pods = tuple(sorted(stores.pods.by_index(PODS_BY_NODE, node.name), key=lambda each: each.key))
     running = tuple(pod for pod in pods if not pod.finished)
-    found = NodeEnquiry(node, sight.now, record, unseen=sight.unseen)
+    found = NodeEnquiry(node, visible.now, record, unseen=visible.unseen)
     if record is None or record.value is None:
         return replace(found, others=sum(not pod.of_daemon_set for pod in running))
     using = tuple(users(running, _resource(record)))
-    pool = _pool_of(sight, record)
+    pool = _pool_of(visible, record)
     found = replace(
         found,
         pool=pool.key if pool is not None else None,
@@ -117,13 +130,13 @@ def node_enquiry(sight: Sight, node: Node) -> NodeEnquiry:
     )
     if pool is None or found.ends:
         return found
-    care = care_for(PoolRequest(record, pool, sight.now))
+    care = care_for(PoolRequest(record, pool, visible.now))
     if isinstance(care, Remove):
         return replace(found, ends=f"the pool deletes its request next: {care.why}")
     if pool.value is None:
         return found
     kept = tuple(_kept(found, pool, pods))
-    match cause_of(Machine(record, node, pods), pool.value, sight.now):
+    match cause_of(Machine(record, node, pods), pool.value, visible.now):
         case DisruptionCause(message=message):
             return replace(found, kept=kept) if kept else replace(found, ends=f"the pool deletes it next: {message}")
         case NoCause(until=until):
@@ -131,10 +144,10 @@ def node_enquiry(sight: Sight, node: Node) -> NodeEnquiry:
 
 
 def pool_enquiry(world: TerminalWorld, pool: KubeObject[GPUNodePool], plan: PodPlan, note: PoolNote) -> PoolEnquiry:
-    requests = _ordered(world.sight.stores.requests.values())
+    requests = _ordered(world.visible.stores.requests.values())
     return PoolEnquiry(
         pool,
-        world.sight.now,
+        world.visible.now,
         note,
         plan,
         tuple(record for record in requests if pool_uid(record) == pool.uid_text and not _ended(record)),
@@ -161,16 +174,20 @@ def _kept(found: NodeEnquiry, pool: KubeObject[GPUNodePool], pods: tuple[Pod, ..
         yield protection.text
     if found.node.ready is not True:
         yield "the Node is not Ready: whether pods use it is not known"
-    elif protection is None and (why := _not_moved(found, pool.value, pods)):
+    elif protection is None and (why := _not_moved(found, pool, pool.value, pods)):
         yield f"its pods are not moved to cheaper machines: {why}"
 
 
-def _not_moved(found: NodeEnquiry, pool: GPUNodePool, pods: tuple[Pod, ...]) -> str:
+def _not_moved(found: NodeEnquiry, record: KubeObject[GPUNodePool], pool: GPUNodePool, pods: tuple[Pod, ...]) -> str:
     """Of a pool that moves pods together: what forbids it here; empty: nothing, or no pod is there to be moved."""
     assert found.request is not None, "the machine of a request"
     moves = canonical_policy(pool.spec.disruption.consolidation_policy) == WHEN_UNDERUTILIZED
     standing = standing_of(Machine(found.request, found.node, pods), pool, {}, found.now)
-    return why_left(standing, (), found.now) if moves and found.users and standing is not None else ""
+    if not moves or not found.users or standing is None:
+        return ""
+    ready = condition_in(record.status, "Ready")
+    stopped = ready.message if ready is not None and buys_nothing(ready) else ""
+    return why_left(replace(standing, stopped=stopped), (), found.now)
 
 
 def _ends(record: KubeObject[GPURequest]) -> str:
@@ -186,9 +203,9 @@ def _resource(record: KubeObject[GPURequest]) -> str:
     return resource_name((offer.gpu_type or "") if offer is not None else "")
 
 
-def _pool_of(sight: Sight, record: KubeObject[GPURequest]) -> KubeObject[GPUNodePool] | None:
+def _pool_of(visible: VisibleCluster, record: KubeObject[GPURequest]) -> KubeObject[GPUNodePool] | None:
     uid = pool_uid(record)
-    return next((pool for pool in sight.stores.pools.values() if uid and pool.uid_text == uid), None)
+    return next((pool for pool in visible.stores.pools.values() if uid and pool.uid_text == uid), None)
 
 
 def _ended(record: KubeObject[GPURequest]) -> bool:

@@ -25,17 +25,18 @@ from tgp.adapters.kube.records.kinds import (
     volumes,
 )
 from tgp.adapters.kube.store import Store
+from tgp.api.budget import GPUWorkloadBudget
 from tgp.api.common import canonical_provider
 from tgp.api.nodeclass import GPUNodeClass, ProviderSettings
 from tgp.api.nodepool import GPUNodePool
 from tgp.api.quantity import NotAQuantity
 from tgp.api.request import GPURequest
-from tgp.api.resource import GPU_NODE_POOL
+from tgp.api.resource import GPU_NODE_POOL, GPU_WORKLOAD_BUDGET
 from tgp.controllers.deps import FeatureSettings, Stores
-from tgp.controllers.pools.machine_types import node_of
 from tgp.controllers.pools.memory import PoolMemory
 from tgp.controllers.pools.observe import PlanObservation, StorageViews, WorldObserver
 from tgp.controllers.pools.unusable import UnusableMachines
+from tgp.controllers.requests.indexes import own_node
 from tgp.controllers.requests.ledger import Ledger
 from tgp.controllers.requests.purchase_gatherer import Views, owning_pool
 from tgp.core.market.sources import lacking, source_for, sources_of
@@ -57,7 +58,7 @@ from tgp.core.pools.planner.world import Shape
 from tgp.core.pools.runaway import UNUSABLE, UnusableMachine
 from tgp.core.requests.observation import OwningPool
 from tgp.core.requests.purchase import SourceObservation
-from tgp.ports.cluster import Forbidden, NotFound
+from tgp.ports.cluster import Forbidden, KindsMissing, NotFound
 from tgp.services.cluster_reads import NO_KINDS, ClusterReads
 from tgp.services.credentials import OWNED
 from tgp.services.market import MarketService
@@ -70,14 +71,14 @@ SETTINGS = FeatureSettings(namespace="", identity="", lease_duration=timedelta()
 
 UNTOLD_SIZES = (
     "no API key in this terminal, so only the cheapest machine of each model is known, from the class's status; "
-    "its CPU and memory are taken to be enough"
+    "its CPU and memory are assumed to be enough"
 )
 
 R = TypeVar("R", bound=ObjectRecord)
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class VisibleCluster:
     """What the user may see of the cluster."""
 
     stores: Stores
@@ -92,7 +93,7 @@ class Sight:
 
 @dataclass(frozen=True, slots=True)
 class TerminalWorld:
-    sight: Sight
+    visible: VisibleCluster
     observation: PlanObservation
     price_sources: Mapping[str, tuple[PriceSource, ...]] = field(default_factory=dict)  # by class
 
@@ -134,14 +135,14 @@ class _Purchases:
         return owning_pool(record, self._stores.pools)
 
 
-async def seen_by_user(reads: ClusterReads) -> Sight:
+async def seen_by_user(reads: ClusterReads) -> VisibleCluster:
     """Everything that a plan reads of the cluster. Raises NotFound if our kinds are not installed."""
     stores = Stores()
     unseen: list[str] = []
     try:
         pools = await reads.listed(ListTarget(typed(GPU_NODE_POOL, GPUNodePool)))
     except NotFound as error:
-        raise NotFound(NO_KINDS) from error
+        raise KindsMissing(NO_KINDS) from error
     except Forbidden:
         pools = await reads.listed(ListTarget(typed(GPU_NODE_POOL, GPUNodePool), reads.namespace))
         unseen.append(
@@ -151,14 +152,12 @@ async def seen_by_user(reads: ClusterReads) -> Sight:
     await fill(stores.classes, await reads.classes())
     requests = await reads.requests()
     if requests is None:
-        unseen.append(
-            "you may not list GPURequests: machines on their way and what limits leave are unknown, taken as none"
-        )
+        unseen.append("you may not list GPURequests: no machine is assumed to be on its way, and no limit to be in use")
     await fill(stores.requests, requests or [])
     await _fill_pods(stores, reads, unseen)
     plugins = await reads.daemon_sets()
     if plugins is None:
-        unseen.append("you may not list DaemonSets: a GPU device plugin is taken to run, and to use nothing")
+        unseen.append("you may not list DaemonSets: a GPU device plugin is assumed, which uses no resources")
     await fill(stores.daemon_sets, plugins or ())
     await _fill_namespaces(stores, reads, unseen)
     try:
@@ -174,10 +173,11 @@ async def seen_by_user(reads: ClusterReads) -> Sight:
         await fill(stores.disruption_budgets, await reads.listed(ListTarget(disruption_budgets())))
     except Forbidden:
         unseen.append("you may not list PodDisruptionBudgets: they are not looked at")
+    await _fill_budgets(stores, reads, unseen)
     shapes = await reads.shapes()
     if shapes is None:
         unseen.append(
-            f"you may not read ConfigMap {reads.operator_namespace}/{SHAPES}: machines are taken to have what their "
+            f"you may not read ConfigMap {reads.operator_namespace}/{SHAPES}: machines are assumed to have what their "
             "offers promise"
         )
     unusable = await reads.unusable()
@@ -186,7 +186,7 @@ async def seen_by_user(reads: ClusterReads) -> Sight:
             f"you may not read ConfigMap {reads.operator_namespace}/{UNUSABLE}: of machines that did not serve their "
             "pods only those whose request still exists are known"
         )
-    return Sight(
+    return VisibleCluster(
         stores,
         reads.now(),
         await reads.hold(),
@@ -196,6 +196,15 @@ async def seen_by_user(reads: ClusterReads) -> Sight:
         unusable or (),
         await reads.recent_spend(),
     )
+
+
+async def _fill_budgets(stores: Stores, reads: ClusterReads, unseen: list[str]) -> None:
+    kind = typed(GPU_WORKLOAD_BUDGET, GPUWorkloadBudget)
+    for namespace in ("", reads.namespace):  # of all, for some cover several; else those that the user may see
+        with suppress(Forbidden, NotFound):
+            await fill(stores.budgets, await reads.listed(ListTarget(kind, namespace)))
+            return
+    unseen.append("you may not list GPUWorkloadBudgets: they are assumed to have hours left")
 
 
 async def _fill_pods(stores: Stores, reads: ClusterReads, unseen: list[str]) -> None:
@@ -218,7 +227,7 @@ async def _fill_namespaces(stores: Stores, reads: ClusterReads, unseen: list[str
     try:
         await fill(stores.namespaces, await reads.listed(ListTarget(namespaces())))
     except Forbidden:
-        unseen.append("you may not list Namespaces: their labels are unknown, and every class is taken to allow them")
+        unseen.append("you may not list Namespaces: their labels are unknown, and every class is assumed to allow them")
         of_pods = {pod.key.namespace for pod in stores.pods.values()}
         names = sorted(of_pods | {pool.key.namespace for pool in stores.pools.values()} | {reads.namespace})
         await fill(stores.namespaces, [Namespace(key=ObjectKey("", name)) for name in names])
@@ -241,12 +250,12 @@ async def fill(store: Store[R], records: Iterable[R]) -> None:
     await store.replace({record.key: record for record in records}, 0, rewound=True)
 
 
-async def world_of(sight: Sight, market: MarketService, question: PlanQuestion) -> TerminalWorld:
+async def world_of(visible: VisibleCluster, market: MarketService, question: PlanQuestion) -> TerminalWorld:
     """The world in which the pods of the question wait."""
-    stores, now = sight.stores, sight.now
+    stores, now = visible.stores, visible.now
     book, shapes = PriceBook(), dict[str, Shape]()
     sources: dict[str, tuple[PriceSource, ...]] = {}
-    unseen = list(sight.unseen)
+    unseen = list(visible.unseen)
     used = {record.value.spec.node_class_ref.name for record in stores.pools.values() if record.value is not None}
     usable = []
     for record in sorted(stores.classes.values(), key=lambda each: each.key):
@@ -265,17 +274,17 @@ async def world_of(sight: Sight, market: MarketService, question: PlanQuestion) 
     waiting = sum(asks_for_gpus(pod) for pod in stores.pods.values())
     await fill(stores.pods, _asked(stores.pods.values(), question, now))
     stores.market.book = book
-    observation = _observer(sight).observe(now)
+    observation = _observer(visible).observe(now)
     shapes |= observation.world.shapes
-    world = replace(observation.world, shapes=shapes, device_plugin_required=sight.plugins_seen)
+    world = replace(observation.world, shapes=shapes, device_plugin_required=visible.plugins_seen)
     if waiting and question.pods is not None and not question.with_waiting:
         who = "1 pod waits" if waiting == 1 else f"{waiting} pods wait"
         unseen.append(
-            f"{who} now: machines on their way are taken to be theirs, and have no room here; "
+            f"{who} now: machines on their way are assumed to be theirs, without room for these pods; "
             "--with-waiting plans for all of them"
         )
         world = replace(world, capacity=tuple(each for each in world.capacity if each.coming is None))
-    return TerminalWorld(replace(sight, unseen=tuple(unseen)), replace(observation, world=world), sources)
+    return TerminalWorld(replace(visible, unseen=tuple(unseen)), replace(observation, world=world), sources)
 
 
 def _together(book: PriceBook, more: PriceBook, now: datetime) -> PriceBook:
@@ -321,9 +330,9 @@ def _free_key(key: ObjectKey, taken: Collection[ObjectKey]) -> ObjectKey:
     return key
 
 
-def _observer(sight: Sight) -> WorldObserver:
-    stores = sight.stores
-    ledger = Ledger(now=lambda: sight.now)
+def _observer(visible: VisibleCluster) -> WorldObserver:
+    stores = visible.stores
+    ledger = Ledger(now=lambda: visible.now)
     stores.requests.subscribe(ledger.notice)
     views = Views(
         stores.requests,
@@ -336,16 +345,16 @@ def _observer(sight: Sight) -> WorldObserver:
         stores.namespaces,
     )
     memory = PoolMemory()
-    memory.types.restore(sight.shapes)
-    memory.spot.restore(sight.spent)
+    memory.types.restore(visible.shapes)
+    memory.spot.restore(visible.spent)
     for record in stores.requests.values():
-        memory.types.learn(record, node_of(views, record))
+        memory.types.learn(record, own_node(views.nodes, record))
         memory.spot.learn(record)
     waiting = {uid_text(pod.uid): pod for pod in stores.pods.values() if asks_for_gpus(pod)}
     machines = UnusableMachines(views, memory.runaways)
-    machines.restore(sight.unusable, sight.now)
-    machines.look(waiting, sight.now)
-    machines.forget_served(waiting, sight.now)
+    machines.restore(visible.unusable, visible.now)
+    machines.look(waiting, visible.now)
+    machines.forget_served(waiting, visible.now)
     return WorldObserver(
         views,
         SETTINGS,
@@ -354,4 +363,5 @@ def _observer(sight: Sight) -> WorldObserver:
         ledger=ledger,
         memory=memory,
         storage=StorageViews(stores.claims, stores.volumes, stores.storage_classes),
+        budgets=stores.budgets,
     )

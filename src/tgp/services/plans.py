@@ -42,7 +42,7 @@ from tgp.services.plan_documents import (
     PreferenceCost,
 )
 from tgp.services.plan_enquiries import WAITS, behind_budget_gate, node_enquiry, pod_enquiry, pool_enquiry, state_of
-from tgp.services.plan_world import Sight, TerminalWorld, seen_by_user, world_of
+from tgp.services.plan_world import TerminalWorld, VisibleCluster, seen_by_user, world_of
 from tgp.services.requests import MarketReader
 
 R = TypeVar("R", bound=ObjectRecord)
@@ -55,8 +55,7 @@ class _Combined:
     orders: tuple[Order, ...]
     placed: Mapping[str, str]
     unserved: tuple[Unserved, ...]
-    bound: int
-    gap: float | None
+    proof: Plan  # of which the bound and the gap are; empty: not proven
 
     @property
     def cost(self) -> int:
@@ -80,36 +79,36 @@ class PlanService:
         self.namespace = self._reads.namespace
 
     async def plan(self, question: PlanQuestion) -> PodPlan:
-        sight = await seen_by_user(self._reads)
+        visible = await seen_by_user(self._reads)
         async with self._market(()) as market:
-            world = await world_of(sight, market, question)
+            world = await world_of(visible, market, question)
         return plan_of(world, question)
 
     async def consolidation(self, pool: ObjectKey | None) -> ConsolidationPlan:
         """Raises NotFound, which names the nearest pools."""
-        sight = await seen_by_user(self._reads)
-        key = self._found("GPUNodePool", self._with_namespace(pool), sight.stores.pools).key if pool else None
-        return consolidation_of(await self._world(sight), key)
+        visible = await seen_by_user(self._reads)
+        key = self._found("GPUNodePool", self._with_namespace(pool), visible.stores.pools).key if pool else None
+        return consolidation_of(await self._world(visible), key)
 
     # -- tgp why -------------------------------------------------------------------------------------------------------
 
     async def pod(self, key: ObjectKey) -> PodEnquiry:
-        sight = await seen_by_user(self._reads)
-        pod = self._found("pod", self._with_namespace(key), sight.stores.pods)
+        visible = await seen_by_user(self._reads)
+        pod = self._found("pod", self._with_namespace(key), visible.stores.pods)
         events = await self._reads.events(pod.key.namespace, uid_text(pod.uid))
         if state_of(pod)[0] != WAITS:
-            return pod_enquiry(sight, pod, None, events, await self._budget_gate(sight, pod))
-        world = await self._world(sight)
+            return pod_enquiry(visible, pod, None, events, await self._budget_gate(visible, pod))
+        world = await self._world(visible)
         refused = (each for each in world.observation.demand.refused if each.pod.uid == pod.uid)
         why = next(((each.reasons[0].reason, each.reasons[0].message) for each in refused), None)
-        return pod_enquiry(world.sight, pod, plan_of(world, PlanQuestion()), events, why)
+        return pod_enquiry(world.visible, pod, plan_of(world, PlanQuestion()), events, why)
 
-    async def _budget_gate(self, sight: Sight, pod: Pod) -> tuple[str, str] | None:
+    async def _budget_gate(self, visible: VisibleCluster, pod: Pod) -> tuple[str, str] | None:
         """None: no gate of a budget holds it, or the user may not see budgets."""
         if GATE not in pod.gates or pod.node or pod.finished or pod.deleting:
             return None
         kind = typed(GPU_WORKLOAD_BUDGET, GPUWorkloadBudget)
-        home = sight.stores.namespaces.get(ObjectKey("", pod.key.namespace))
+        home = visible.stores.namespaces.get(ObjectKey("", pod.key.namespace))
         for namespace in ("", pod.key.namespace):  # of all, for some cover several; else those that the user may see
             with suppress(Forbidden, NotFound):
                 budgets = await self._reads.listed(ListTarget(kind, namespace))
@@ -117,19 +116,19 @@ class PlanService:
         return None
 
     async def node(self, name: str) -> NodeEnquiry:
-        sight = await seen_by_user(self._reads)
-        return node_enquiry(sight, self._found("Node", ObjectKey("", name), sight.stores.nodes))
+        visible = await seen_by_user(self._reads)
+        return node_enquiry(visible, self._found("Node", ObjectKey("", name), visible.stores.nodes))
 
     async def pool(self, key: ObjectKey) -> PoolEnquiry:
-        sight = await seen_by_user(self._reads)
-        pool = self._found("GPUNodePool", self._with_namespace(key), sight.stores.pools)
-        world = await self._world(sight)
+        visible = await seen_by_user(self._reads)
+        pool = self._found("GPUNodePool", self._with_namespace(key), visible.stores.pools)
+        world = await self._world(visible)
         made = plan_of(world, PlanQuestion())
         return pool_enquiry(world, pool, made, next(each for each in made.pools if each.key == pool.key))
 
-    async def _world(self, sight: Sight) -> TerminalWorld:
+    async def _world(self, visible: VisibleCluster) -> TerminalWorld:
         async with self._market(()) as market:
-            return await world_of(sight, market, PlanQuestion())
+            return await world_of(visible, market, PlanQuestion())
 
     def _found(self, kind: str, key: ObjectKey, there: Store[R]) -> R:
         found = there.get(key)
@@ -147,7 +146,7 @@ class PlanService:
 
 
 def plan_of(world: TerminalWorld, question: PlanQuestion) -> PodPlan:
-    observation, sight = world.observation, world.sight
+    observation, visible = world.observation, world.visible
     replicas = _replicas(world)
     given = replicas.world
     made = _combined(given, observation.observing)
@@ -159,7 +158,7 @@ def plan_of(world: TerminalWorld, question: PlanQuestion) -> PodPlan:
     ]
     skipped = tuple(_not_planned(world, question))
     return PodPlan(
-        sight.now,
+        visible.now,
         len(given.pods),
         tuple(_pool_notes(world, replicas.problems)),
         made.orders,
@@ -167,15 +166,16 @@ def plan_of(world: TerminalWorld, question: PlanQuestion) -> PodPlan:
         (*observation.demand.refused, *made.unserved),
         skipped,
         made.cost,
-        made.bound,
-        made.gap,
+        made.proof.bound,
+        made.proof.gap,
         tuple(_limit_effects(observation.world, observation.observing, (*replicas.orders, *made.orders))),
         _preference(given, observation.observing, made),
-        str(sight.hold) if sight.hold is not None else "",
+        str(visible.hold) if visible.hold is not None else "",
         world.price_sources,
-        sight.unseen,
+        visible.unseen,
         tuple(f"pod {each.pod.key}: {each.message}" for each in observation.demand.ignored),
         replicas.orders,
+        made.proof.bound_without,
     )
 
 
@@ -186,7 +186,7 @@ def _replicas(world: TerminalWorld) -> _Replicas:
     pools = {each.key: each.pool for each in given.pools}
     taken = _taken(world)
     for planned in given.pools:
-        record = world.sight.stores.pools.get(planned.key)
+        record = world.visible.stores.pools.get(planned.key)
         slots = tuple(missing_slots(record, taken)) if record is not None else ()
         if record is None or not slots:
             continue
@@ -207,25 +207,23 @@ def _replicas(world: TerminalWorld) -> _Replicas:
 
 
 def _taken(world: TerminalWorld) -> set[str]:
-    return {anchor_of(record) for record in world.sight.stores.requests.values() if living(record)}
+    return {anchor_of(record) for record in world.visible.stores.requests.values() if living(record)}
 
 
 def _combined(world: PlanInput, observing: tuple[PlannedPool, ...]) -> _Combined:
     """As the operator does it: pools that only observe are asked about the pods that no other pool serves."""
     first = plan(world)
     if not observing:
-        return _Combined(first.orders, first.placed, first.unserved, first.bound, first.gap)
+        return _Combined(first.orders, first.placed, first.unserved, first)
     left = tuple(each.pod for each in first.unserved)
     if not left:
-        return _Combined(first.orders, first.placed, (), first.bound, first.gap)
+        return _Combined(first.orders, first.placed, (), first)
     rooms = after_orders(world.limits, first.orders, {each.key: each.pool for each in world.pools})
     second = plan(replace(world, pods=left, pools=observing, limits=rooms))
     reasons = {uid_text(each.pod.uid): each for each in first.unserved}
     unserved = tuple(_with_reasons(each, reasons[uid_text(each.pod.uid)]) for each in second.unserved)
-    whole = second if not first.orders else Plan()  # a bound of both together is not known
-    return _Combined(
-        (*first.orders, *second.orders), {**first.placed, **second.placed}, unserved, whole.bound, whole.gap
-    )
+    proof = second if not first.orders else Plan()  # a bound of both together is not known
+    return _Combined((*first.orders, *second.orders), {**first.placed, **second.placed}, unserved, proof)
 
 
 def _with_reasons(second: Unserved, first: Unserved) -> Unserved:
@@ -239,7 +237,7 @@ def _pool_notes(world: TerminalWorld, problems: Mapping[ObjectKey, str]) -> Iter
     planned = {each.key: each for each in (*observation.world.pools, *observation.observing)}
     observing = {each.key for each in observation.observing}
     taken = _taken(world)
-    for record in sorted(world.sight.stores.pools.values(), key=lambda each: each.key):
+    for record in sorted(world.visible.stores.pools.values(), key=lambda each: each.key):
         known = planned.get(record.key)
         if known is not None:
             missing = sum(1 for _ in missing_slots(record, taken))

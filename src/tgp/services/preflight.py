@@ -3,6 +3,7 @@
 It only reads, with the user's own rights, and tries the operator's API keys without spending.
 """
 
+import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -52,6 +53,7 @@ from tgp.ports.cluster import ClusterError, Forbidden, NotFound
 from tgp.ports.http import Call, HttpError, HttpFactory, Reply
 from tgp.ports.resolver import Resolver
 from tgp.services.cluster import http_for_clouds
+from tgp.services.cluster_failure import explained, first_step
 from tgp.services.crd_difference import difference
 from tgp.services.credentials import ProviderAccess
 from tgp.services.market import INTERACTIVE_RETRIES, MarketService
@@ -71,6 +73,7 @@ ROLES = {"ClusterRole": CLUSTER_ROLE, "Role": ROLE}
 SHIPPED_NAMESPACE = "tgp-system"  # the operator's namespace in the shipped roles
 OPERATOR_LEASE = "tgp-operator"
 SILENT_AFTER = timedelta(minutes=1)  # a Lease that was not renewed for this long has no leader
+LOOKED_AGAIN_AFTER = 2.0  # seconds: as often as an operator renews its Lease
 TAILSCALE = "tailscale"
 EXPOSED = "tailscale.com/expose"
 EXPOSE_API = "kubectl annotate service kubernetes -n default tailscale.com/expose=true tailscale.com/hostname=k8s-api"
@@ -78,6 +81,7 @@ TAILSCALE_OPERATOR_KIND = "connectors.tailscale.com"  # it installs it
 CHART_SETTINGS = "tgp-operator-settings"  # the chart's ConfigMap
 OPERATOR_ENABLED = "tgp.io/tailscale-operator"  # on it: the value networking.tailscale.operatorEnabled
 OLDEST_MINOR = 28  # of Kubernetes 1
+NAME_ONE = "export KUBECONFIG=FILE && tgp check"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +97,10 @@ async def preflight(kubeconfig: str, context: str, namespace: str, *, expected: 
             dial, resolver = await http_for_clouds(connection, pool)
             return await ClusterPreflight(connection, namespace or connection.namespace, dial, resolver).look()
     except ConfigInvalid as error:
-        return Preflight(findings=(ClusterFinding("cluster", False, str(error)),) if expected else ())
+        return Preflight(findings=(ClusterFinding("cluster", False, str(error), NAME_ONE),) if expected else ())
     except (ClusterError, HttpError) as error:
-        return Preflight(findings=(ClusterFinding("cluster", False if expected else None, f"cannot be read: {error}"),))
+        words = f"cannot be read: {explained(str(error), error)}"
+        return Preflight(findings=(ClusterFinding("cluster", False if expected else None, words, first_step(error)),))
 
 
 class ClusterPreflight:
@@ -210,19 +215,25 @@ class ClusterPreflight:
         return [f"{ours['kind']} {name} does not grant {', '.join(rights)}"] if rights else []
 
     async def operator(self) -> ClusterFinding:
+        holder, renewed, date = await self._lease()
+        if not holder or renewed is None:
+            return ClusterFinding("operator", None, f"no operator has run in namespace {self._namespace} yet")
+        if date - renewed > SILENT_AFTER:
+            # The clock of a demo runs sixty times as fast as its operator was made for: is the Lease still renewed?
+            await asyncio.sleep(LOOKED_AGAIN_AFTER)
+            holder, again, _ = await self._lease()
+            if again == renewed:
+                words = f"no operator runs: {holder} renewed the Lease {_in_words(date - renewed)} ago"
+                return ClusterFinding("operator", None, words)
+        return ClusterFinding("operator", True, f"{holder} is the leader")
+
+    async def _lease(self) -> tuple[str, datetime | None, datetime]:
+        """Its holder, when it was renewed, and when the API server answered."""
         reply = await self._http.send(Call("GET", LEASE.path(self._namespace, OPERATOR_LEASE)))
         if not reply.ok and reply.status != HTTPStatus.NOT_FOUND:
             raise error_for(reply, f"reading Lease {self._namespace}/{OPERATOR_LEASE}", changes=False)
         spec = (reply.json().get("spec") if reply.ok else None) or {}
-        holder, renewed = str(spec.get("holderIdentity") or ""), _moment(spec.get("renewTime"))
-        if not holder or renewed is None:
-            return ClusterFinding("operator", None, f"no operator has run in namespace {self._namespace} yet")
-        age = self._date_of(reply) - renewed
-        if age > SILENT_AFTER:
-            return ClusterFinding(
-                "operator", None, f"no operator runs: {holder} renewed the Lease {_in_words(age)} ago"
-            )
-        return ClusterFinding("operator", True, f"{holder} is the leader")
+        return str(spec.get("holderIdentity") or ""), _moment(spec.get("renewTime")), self._date_of(reply)
 
     async def device_plugin(self) -> ClusterFinding:
         listed = await paged(self._http, ListTarget(daemon_sets()), {})

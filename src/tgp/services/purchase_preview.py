@@ -158,7 +158,7 @@ def _record(request: GPURequest) -> KubeObject[GPURequest]:
 
 def _stops(cluster: ClusterState, choice: PurchaseDecision) -> str:
     """Why the offer would not be bought although it fits, with the operator's default settings; empty: it would."""
-    if cluster.why is not None and cluster.class_name != IMPLICIT:
+    if cluster.why is not None and (cluster.class_name != IMPLICIT or cluster.why.reason == "NamespaceNotAllowed"):
         return cluster.why.message
     if not isinstance(choice, Purchase) or cluster.daemon_sets is None or choice.offer.boot is BootMode.POWER:
         return ""

@@ -13,17 +13,20 @@ from tgp.adapters.kube.records.kinds import pods, typed
 from tgp.adapters.kube.secret_reader import KubeSecretReader
 from tgp.api.decoding import UnreadableObject, decode
 from tgp.api.nodeclass import GPUNodeClass
+from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
-from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST, NAMESPACE
+from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, NAMESPACE
 from tgp.controllers.market.credentials import present_keys
-from tgp.core.classes.default_class import Why, class_for, class_name
-from tgp.core.classes.nodeclass import ClassReferences, Gap, gaps_of, missing_keys
+from tgp.core.classes.default_class import IMPLICIT, Why, class_for, class_name, not_allowed
+from tgp.core.classes.nodeclass import ClassReferences, Gap, allowed_namespaces_required, gaps_of, missing_keys
 from tgp.core.inventory.limits import Reservation, reservation_of, usage_of
 from tgp.core.joining.mesh.selection import backend_of
+from tgp.core.market.sources import machines_of
 from tgp.core.model.attempts import attempts_of, copied, open_attempt
 from tgp.core.model.class_secrets import names, wanted_by
 from tgp.core.model.costs import class_of
 from tgp.core.model.event import Event
+from tgp.core.model.hold import hold_of
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.token import plain_uid
@@ -31,6 +34,7 @@ from tgp.ports.cluster import (
     AlreadyExists,
     ClusterError,
     Forbidden,
+    KindsMissing,
     NotFound,
     Refused,
     Unauthenticated,
@@ -144,7 +148,7 @@ class RequestService:
             try:
                 records = await self._reads.listed(ListTarget(typed(GPU_REQUEST, GPURequest), namespace))
             except NotFound as error:
-                raise NotFound(NO_KINDS) from error
+                raise KindsMissing(NO_KINDS) from error
         requests = tuple(record.value for record in records or () if record.value is not None)
         names = {request.status.node_name for request in requests}
         return ClusterStatus(self._reads.now(), requests, await self._pods_on({name for name in names if name}), only)
@@ -169,18 +173,23 @@ class RequestService:
 
     async def plan(self, request: GPURequest) -> RentPlan:
         """Asks the providers whose API keys are set; for the others it reads the class's status."""
-        classes, records, hold = await self._reads.classes(), await self._reads.requests(), await self._reads.hold()
+        classes, records, home = await self._reads.classes(), await self._reads.requests(), await self._reads.home()
+        hold, required = hold_of(home), allowed_namespaces_required(home)
         labels = await self._labels(request.metadata.namespace)
         name = class_name(request, classes)
-        verdict = class_for(request, classes, namespace_labels=labels or {}, allowed_namespaces_required=False)
+        verdict = class_for(request, classes, namespace_labels=labels or {}, allowed_namespaces_required=required)
         why = verdict if isinstance(verdict, Why) else None
-        if why is not None and why.reason == "NamespaceNotAllowed" and labels is None:
-            why = None  # unknown without the right to read the labels
         meant = name if isinstance(name, str) else ""
+        node_class = next((record.value for record in classes if record.key.name == meant), None)
+        chooses = node_class is not None and node_class.spec.allowed_namespaces is not None
+        if why is not None and why.reason == "NamespaceNotAllowed" and labels is None and chooses:
+            why = None  # unknown without the right to read the labels
+        if meant == IMPLICIT and required:
+            why = not_allowed(meant)
         state = ClusterState(
             request,
             meant,
-            next((record.value for record in classes if record.key.name == meant), None),
+            node_class,
             why,
             self._reads.now(),
             None if records is None else usage_of(_held(records, meant)),
@@ -228,6 +237,29 @@ class RequestService:
         if made is None or made < began - CLOCK_STEP:
             raise AlreadyExists(f"request {key} already existed: see tgp why request/{key}, or choose another --name")
 
+    async def names(self, kind: str, namespace: str) -> list[tuple[str, str]]:
+        """Of the live objects of a kind, each with what it is; for a shell that completes. Raises ClusterError."""
+        if kind in ("request", "node"):
+            return _names_in((await self.standing(namespace)).requests, kind)
+        if kind == "pool":
+            pools = await self._reads.listed(ListTarget(typed(GPU_NODE_POOL, GPUNodePool), namespace))
+            return [(str(each.key), "") for each in pools]
+        if kind == "pod":
+            listed = await self._reads.listed(ListTarget(pods(), namespace))
+            return [
+                (str(each.key), f"on {each.node}" if each.node else "waits") for each in listed if not each.finished
+            ]
+        classes = await self._reads.listed(ListTarget(typed(GPU_NODE_CLASS, GPUNodeClass)))
+        if kind == "class":
+            return [(each.key.name, "") for each in classes]
+        assert kind == "machine", kind
+        return [
+            (name, f"of class {each.key.name}")
+            for each in classes
+            if each.value is not None
+            for name in sorted(machines_of(each.value))
+        ]
+
     # -- shared reads -----------------------------------------------------------------------------------------
 
     async def request(self, key: ObjectKey) -> GPURequest:
@@ -274,6 +306,14 @@ class RequestService:
 
     def _with_namespace(self, key: ObjectKey) -> ObjectKey:
         return key if key.namespace else ObjectKey(self.namespace, key.name)
+
+
+def _names_in(requests: Iterable[GPURequest], kind: str) -> list[tuple[str, str]]:
+    """Of requests, or of the Nodes of their machines."""
+    named = [(f"{each.metadata.namespace}/{each.metadata.name}", each.status) for each in requests]
+    if kind == "request":
+        return [(name, status.phase or "") for name, status in named]
+    return [(status.node_name, f"of request {name}") for name, status in named if status.node_name]
 
 
 def _held(records: Iterable[KubeObject[GPURequest]], node_class: str) -> Iterable[Reservation]:

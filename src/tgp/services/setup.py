@@ -19,20 +19,24 @@ from tgp.api.resource import (
     GPU_NODE_CLASS,
     GPU_NODE_POOL,
     NAMESPACE,
+    NODE,
     SECRET,
     SERVICE,
     Resource,
 )
 from tgp.core.classes.default_class import DEFAULT_ANNOTATION
 from tgp.core.classes.rights import KubeRight
+from tgp.core.joining.mesh.detection import FoundMesh, mesh_of_nodes, mesh_of_operator
 from tgp.core.joining.mesh.selection import mesh_of
 from tgp.core.model.class_secrets import OPERATOR_SECRET
 from tgp.core.model.join import JOIN_SECRET
+from tgp.core.model.mesh import Backend
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.secret import Secret
 from tgp.core.model.source import source_of
 from tgp.core.model.talos import read_version
+from tgp.core.reports.doctor import PROVISIONED
 from tgp.ports.cluster import AlreadyExists, Forbidden, NotFound
 from tgp.ports.http import HttpFactory
 from tgp.ports.mesh import MeshError, MeshRefused
@@ -52,6 +56,7 @@ INSTALL = "helm install tgp-operator deploy/charts/tgp-operator --namespace {} -
 ADMINISTRATOR = "kubectl auth whoami"
 TALOS = "Talos"
 TAILSCALE_OPERATOR = ObjectKey("tailscale", "operator")
+NODES_READ = 3
 FORBIDDEN = "you may not read this: run tgp init as a user with the role cluster-admin"
 
 
@@ -89,6 +94,7 @@ class SetupService:
         if not runs:
             operator = ClusterFinding("operator", None, operator.words, INSTALL.format(self.namespace))
         rights = await self._rights(absent, there=home.good is True, classes=classes, pools=pools)
+        mesh, words = await self._mesh()
         findings = (
             ClusterFinding("cluster", True, self.title),
             version,
@@ -97,7 +103,7 @@ class SetupService:
             home,
             *rights,
             operator,
-            *await self._mesh(),
+            *words,
             await _or_forbidden("GPU device plugin", look.device_plugin()),
             *_there(secret, classes, pools, join=join is not None),
         )
@@ -105,7 +111,7 @@ class SetupService:
         if kinds in blocking and not absent and kinds.words != FORBIDDEN:
             blocking.remove(kinds)  # another version still serves the objects
         return ClusterSurvey(
-            findings, tuple(blocking), absent, home.good is True, secret, join is not None, classes, pools, runs
+            findings, tuple(blocking), absent, home.good is True, secret, join is not None, classes, pools, runs, mesh
         )
 
     async def _talos(self) -> ClusterFinding:
@@ -120,15 +126,27 @@ class SetupService:
         count = sum(_talos_version(node) is not None for node in found)
         return ClusterFinding(TALOS, True, f"{', '.join(versions)} on {count} of {len(found)} nodes")
 
-    async def _mesh(self) -> list[ClusterFinding]:
+    async def _mesh(self) -> tuple[FoundMesh | None, list[ClusterFinding]]:
+        """Of the cluster's own nodes, and what is said of it."""
         try:
+            found = mesh_of_nodes(await self._own_nodes())
             operator = await self._read(DEPLOYMENT, TAILSCALE_OPERATOR)
             exposed = exposed_api(await self._read(SERVICE, ObjectKey("default", "kubernetes")) or {})
         except Forbidden:
-            return []
-        if operator is None:
-            return [ClusterFinding("mesh", None, "the Tailscale operator is not installed; tgp does not need it")]
-        return [ClusterFinding("mesh", True, "the Tailscale operator is installed"), *exposed]
+            return None, []
+        if operator is not None and (found is None or found.backend is Backend.TAILSCALE):
+            found = mesh_of_operator(operator)
+        if found is None:
+            return None, [ClusterFinding("mesh", None, "no node shows KubeSpan or Tailscale; --mesh chooses one")]
+        finding = ClusterFinding("mesh", True, f"{found.backend}: {found.why}")
+        return found, [finding, *(exposed if operator is not None else ())]
+
+    async def _own_nodes(self) -> list[dict[str, Any]]:
+        """What stands on the first few nodes with Talos: one is like the other."""
+        listed = (await paged(self._http, ListTarget(nodes()), {})).records.values()
+        own = [node.key for node in listed if _talos_version(node) is not None and PROVISIONED not in node.labels]
+        read = [await self._read(NODE, key) for key in sorted(own)[:NODES_READ]]
+        return [each["metadata"] for each in read if each is not None]
 
     async def _secret(self, name: str) -> Stored | None:
         """None: it does not exist, or may not be read."""

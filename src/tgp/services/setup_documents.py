@@ -14,6 +14,7 @@ from tgp.api.resource import (
     SECRET,
     Resource,
 )
+from tgp.core.joining.mesh.detection import FoundMesh
 from tgp.core.model.class_secrets import OPERATOR_SECRET
 from tgp.core.model.join import JOIN_SECRET
 from tgp.core.model.object_key import ObjectKey
@@ -27,8 +28,9 @@ TAGS = ("tag:tgp-gpu",)
 MOST_MACHINES = 1  # of the first class: cheap enough to be forgotten for a night
 LONGEST_LIFE = "12h"
 IDLE = "10m"
-TAILSCALE, KUBESPAN, NO_MESH = "tailscale", "kubespan", "none"
+TAILSCALE, HEADSCALE, KUBESPAN, NO_MESH = "tailscale", "headscale", "kubespan", "none"
 OAUTH_KEYS = ("client-id", "client-secret")
+HEADSCALE_KEY = "headscale-api-key"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,7 @@ class ClusterSurvey:
     classes: tuple[str, ...] = ()  # the default one first
     pools: tuple[ObjectKey, ...] = ()
     operator_runs: bool = False
+    mesh: FoundMesh | None = None  # of the cluster's own nodes; None: not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,7 @@ class SetupAnswers:
     provider: str = ""
     gpu: str = ""
     mesh: str = TAILSCALE
+    login_server: str = ""  # of Headscale
     max_hourly_cost: str = ""
     keys: Mapping[str, Secret] = field(default_factory=dict)  # for the operator's Secret
     join: Mapping[str, str] | None = field(default=None, repr=False)
@@ -114,6 +118,9 @@ def class_manifest(answers: SetupAnswers) -> dict[str, Any]:
     spec: dict[str, Any] = {"providers": [{"name": answers.provider}]}
     if answers.mesh == TAILSCALE:
         spec["tailscaleConfig"] = {"tags": list(TAGS)}
+    elif answers.mesh == HEADSCALE:
+        key = {"name": OPERATOR_SECRET, "key": HEADSCALE_KEY}
+        spec["tailscaleConfig"] = {"tags": list(TAGS), "loginServer": answers.login_server, "apiKeySecretRef": key}
     else:
         spec["networking"] = {"backend": answers.mesh}
     if answers.gpu:

@@ -46,7 +46,7 @@ class LoopOwner(Protocol):
 
 
 OWNER: ContextVar[LoopOwner | None] = ContextVar("owner", default=None)
-_NOBODY = Context()
+_NO_OWNER = Context()
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
@@ -216,7 +216,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         task = super().create_task(coro, **options)
         context: Context | None = options.get("context")
         self._tasks[task] = OWNER.get() if context is None else context.get(OWNER)
-        task.add_done_callback(self._let_go, context=_NOBODY)
+        task.add_done_callback(self._let_go, context=_NO_OWNER)
         return task
 
     def _let_go(self, task: asyncio.Task[Any]) -> None:

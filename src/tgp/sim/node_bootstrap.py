@@ -123,8 +123,10 @@ class NodeBootstrap:
         *,
         kubelets: KubeletTimes = KubeletTimes(),  # noqa: B008 - frozen
         tailnets: Mapping[str, Tailnet] | None = None,  # by the login server of their clients; "": Tailscale's own
+        owned: Mapping[str, hardware.Hardware] | None = None,  # machines that are Nodes already, by name
     ) -> None:
         self.kubelets = kubelets
+        self.owned = dict(owned or {})
         self.tailnets = dict(tailnets or {})
         self.node_faults = NodeFaults()
         self.simulators: dict[str, Simulator] = {}
@@ -193,7 +195,9 @@ class NodeBootstrap:
         if node_fault is NodeFault.NEVER_READY:
             ready = TEN_YEARS
         place = self._on[plate.node]
-        if plate.guest is None:
+        if plate.node in self.owned:
+            self._cluster.power_on(self.owned[plate.node])
+        elif plate.guest is None:
             self._cluster.power_on(_hardware(machine, plate, registers, ready))
         else:
             joins = registers * MESH_FIRST

@@ -342,19 +342,19 @@ class RoutedHttp:
 
     async def _exchange(self, call: Call) -> tuple[Exchange, Reply | Streaming]:
         """At most one delivery, and the head of its answer."""
-        patience = CallDeadline(call.timeout.total_seconds())
+        deadline = CallDeadline(call.timeout.total_seconds())
         left: Exchange | None = None
         try:
-            left = await self._leave(call, patience)
-            return left, await patience.wait_for(left.answer)
+            left = await self._leave(call, deadline)
+            return left, await deadline.wait_for(left.answer)
         except TimeoutError as error:
             if left is None:
                 raise NeverLeft(f"no connection to {self._endpoint} within {call.timeout}") from error
             raise NoAnswer(f"{self._endpoint} did not answer within {call.timeout}") from error
         finally:
-            patience.end()
+            deadline.end()
 
-    async def _leave(self, call: Call, patience: CallDeadline) -> Exchange:
+    async def _leave(self, call: Call, deadline: CallDeadline) -> Exchange:
         """All that the process itself does until the bytes are written."""
         host, network = self._host, self._network
         if host is not None and host.gone:
@@ -374,7 +374,7 @@ class RoutedHttp:
             await asyncio.sleep(REFUSED_AFTER)
             raise NeverLeft(f"{self._endpoint} refused the connection")
         if network.is_cut_off(self._who, self._endpoint):
-            await patience.wait_for(asyncio.get_running_loop().create_future())  # in vain: no packet comes back
+            await deadline.wait_for(asyncio.get_running_loop().create_future())  # in vain: no packet comes back
         self._check_deadline(call)
         exchange = Exchange(endpoint, call, host, fault)
         exchange.plan = plan

@@ -1,7 +1,7 @@
-"""Run by Google's own client, in its own environment: scene after scene, each against the address it is given.
+"""Run by Google's own client, in its own environment: script after script, each against the address it is given.
 
-Each line of its input is `[url, key file, scene]` as JSON, each line of its output what became of that scene. One run
-plays them all: to read the client in takes ten times as long as a scene.
+Each line of its input is `[url, key file, script]` as JSON, each line of its output what became of that script. One run
+plays them all: to read the client in takes ten times as long as a script.
 """
 
 import json
@@ -24,7 +24,7 @@ REQUEST = "7a0f4f5e-52a0-4d0e-9b0e-2f5c7c1f4a11"
 
 
 class Stage:
-    """Where the scene under way is played."""
+    """Where the script under way is played."""
 
     url: str
     info: dict[str, Any]  # what the key file says
@@ -114,7 +114,7 @@ def shown(machines: Any, name: str) -> Any:
     raise TimeoutError(name)
 
 
-# -- scenes ------------------------------------------------------------------------------------------------------------
+# -- scripts -----------------------------------------------------------------------------------------------------------
 
 
 def token() -> dict[str, Any]:
@@ -194,10 +194,10 @@ def refusals() -> dict[str, Any]:
     machines = client(compute.InstancesClient)
     empty = f"zones/{ZONE}/machineTypes/a3-highgpu-8g"
     live = compute.Scheduling(on_host_maintenance="MIGRATE")
-    scenes: dict[str, Callable[[], Any]] = {
+    scripts: dict[str, Callable[[], Any]] = {
         "no_such_machine": lambda: machines.get(project=STAGE.project, zone=ZONE, instance="nobody"),
         "no_such_end": lambda: machines.delete(project=STAGE.project, zone=ZONE, instance="nobody"),
-        "foreign_project": lambda: everything_of("somebody-elses"),
+        "foreign_project": lambda: everything_of("another-owners"),
         "live_migration": lambda: insert(machines, "judged-3", scheduling=live),
         "bad_name": lambda: insert(machines, "Not_A_Name"),
         "no_image": lambda: insert(machines, "judged-4", disks=[]),
@@ -209,7 +209,7 @@ def refusals() -> dict[str, Any]:
     def everything_of(project: str) -> Any:
         return list(machines.aggregated_list(project=project))
 
-    return {name: kind_of(scene) for name, scene in scenes.items()}
+    return {name: kind_of(script) for name, script in scripts.items()}
 
 
 def twice() -> dict[str, Any]:
@@ -220,22 +220,22 @@ def twice() -> dict[str, Any]:
     return {"again": kind_of(lambda: insert(machines, "judged-7")), "listed": len(everything(machines))}
 
 
-def kind_of(scene: Callable[[], Any]) -> str:
+def kind_of(script: Callable[[], Any]) -> str:
     try:
-        scene()
+        script()
     except exceptions.GoogleAPICallError as error:
         return f"{type(error).__name__}: {error.message} {error.errors}"
     return "no error"
 
 
-SCENES = {each.__name__: each for each in (token, catalogue, life, attached, refusals, twice)}
+SCRIPTS = {each.__name__: each for each in (token, catalogue, life, attached, refusals, twice)}
 
 
-def played(url: str, key_file: str, scene: str) -> dict[str, Any]:
+def played(url: str, key_file: str, script: str) -> dict[str, Any]:
     STAGE.open(url, key_file)
     try:
-        return {"told": SCENES[scene]()}
-    except Exception:  # noqa: BLE001 - whatever it is, the test shows it, and the next scene is played
+        return {"told": SCRIPTS[script]()}
+    except Exception:  # noqa: BLE001 - whatever it is, the test shows it, and the next script is played
         return {"trouble": traceback.format_exc()}
 
 

@@ -28,15 +28,15 @@ Play: TypeAlias = Callable[[str], Awaitable[dict[str, Any]]]
 
 
 class Judge:
-    """Plays scenes, one after the other."""
+    """Plays scripts, one after the other."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self._process = process
 
-    async def play(self, url: str, key: Path, scene: str) -> dict[str, Any]:
+    async def play(self, url: str, key: Path, script: str) -> dict[str, Any]:
         try:
             async with asyncio.timeout(WITHIN_S):
-                answer = await asyncio.to_thread(self._ask, json.dumps([url, str(key), scene]))
+                answer = await asyncio.to_thread(self._ask, json.dumps([url, str(key), script]))
         except TimeoutError:
             self._process.kill()  # its reader ends, too
             raise
@@ -77,7 +77,7 @@ async def play(cloud: GcpSimulator, judge: Judge, tmp_path: Path) -> AsyncIterat
     served = await listen(cloud.handle)
     key = tmp_path / "key.json"
     key.write_text(cloud.key_at(served.url))
-    yield lambda scene: judge.play(served.url, key, scene)
+    yield lambda script: judge.play(served.url, key, script)
     await served.stop()
 
 

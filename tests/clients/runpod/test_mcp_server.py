@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.clients.runpod.shop import NAME, REQUIREMENT, Broke, Customer, Shop, open_shop
+from tests.clients.runpod.client_run import NAME, REQUIREMENT, Broke, ClientRun, Customer, open_shop
 from tests.contracts.clouds.providers.runpod import PROVIDER
 from tgp.sim.clouds.machine import Phase
 from tools.clients import npm_environment
@@ -20,7 +20,7 @@ def environment() -> tuple[Path, Path]:
 
 
 @pytest.fixture
-async def shop(environment: tuple[Path, Path], tmp_path: Path) -> AsyncIterator[Shop]:
+async def client_run(environment: tuple[Path, Path], tmp_path: Path) -> AsyncIterator[ClientRun]:
     async with open_shop(*environment, tmp_path) as opened:
         for stand in opened.simulator.fleet.selling():
             stand.stock = max(stand.stock, 8)
@@ -28,8 +28,8 @@ async def shop(environment: tuple[Path, Path], tmp_path: Path) -> AsyncIterator[
 
 
 @pytest.fixture
-async def customer(shop: Shop) -> AsyncIterator[Customer]:
-    async with shop.customer() as opened:
+async def customer(client_run: ClientRun) -> AsyncIterator[Customer]:
+    async with client_run.customer() as opened:
         assert (await opened.greet()).startswith("4.0.0")
         yield opened
 
@@ -56,10 +56,10 @@ async def test_a_search_finds_cards_with_price_and_stock(customer: Customer):
     assert (await customer.tool("list-data-centers", include=["GPU_AVAILABILITY"])).value["dataCenters"]
 
 
-async def test_a_pod_lives_from_launch_to_its_end(shop: Shop, customer: Customer):
+async def test_a_pod_lives_from_launch_to_its_end(client_run: ClientRun, customer: Customer):
     gpu = {"id": CARD, "count": 2, "minVcpuCountPerGpu": 4, "minRamPerGpu": 16, "minCudaVersion": "12.8"}
     made = (await customer.tool("create-pod", body=a_pod(gpu=gpu, cmd=["sleep", "1"], env={"A": "b"}))).value
-    machine = shop.simulator.fleet.machines[made["id"]]
+    machine = client_run.simulator.fleet.machines[made["id"]]
     assert (made["status"], made["gpu"]["count"], made["env"], made["cmd"]) == (
         "PROVISIONING",
         2,
@@ -69,33 +69,33 @@ async def test_a_pod_lives_from_launch_to_its_end(shop: Shop, customer: Customer
     assert made["gpu"]["vcpuCount"] >= 8
     assert made["gpu"]["memory"] >= 32
 
-    shop.watch.skip(machine.product.boot_seconds * 1.5)
+    client_run.watch.skip(machine.product.boot_seconds * 1.5)
     seen = (await customer.tool("get-pod", id=made["id"])).value
     assert (seen["status"], seen["runtime"]["ports"][0]["ip"]) == ("RUNNING", machine.public_ip)
     assert (await customer.tool("pod-action", id=made["id"], body={"action": "stop"})).value["status"] == "EXITED"
     assert not (await customer.tool("delete-pod", id=made["id"])).refused
     assert machine.phase is Phase.ENDING
-    shop.watch.skip(60)
+    client_run.watch.skip(60)
     assert (await customer.tool("list-pods")).value["pods"] == []
     gone = await customer.tool("delete-pod", id=made["id"])
     assert gone.refused
     assert "404" in gone.text
 
 
-async def test_a_list_is_newest_first_and_says_that_it_goes_on(shop: Shop, customer: Customer):
+async def test_a_list_is_newest_first_and_says_that_it_goes_on(client_run: ClientRun, customer: Customer):
     """This release reads the first page and hands its `pagination` on; it cannot be asked for another."""
-    shop.simulator.page_rows = 2
+    client_run.simulator.page_rows = 2
     made = []
     for number in range(3):
         made.append((await customer.tool("create-pod", body=a_pod(f"judged-{number}"))).value["id"])
-        shop.watch.skip(60)
+        client_run.watch.skip(60)
     first = (await customer.tool("list-pods", includeClusterPods=True)).value
 
     assert [pod["id"] for pod in first["pods"]] == made[:0:-1]
     assert first["pagination"]["hasNextPage"] is True
     assert first["pagination"]["nextCursor"]
     await customer.tool("pod-action", id=made[2], body={"action": "terminate"})
-    shop.watch.skip(60)
+    client_run.watch.skip(60)
     rest = (await customer.tool("list-pods")).value
     assert [pod["id"] for pod in rest["pods"]] == made[1::-1]
     assert rest["pagination"] == {"nextCursor": None, "hasNextPage": False}
@@ -112,18 +112,18 @@ async def test_a_list_is_newest_first_and_says_that_it_goes_on(shop: Shop, custo
     ],
 )
 async def test_refusals_reach_the_customer(
-    shop: Shop, customer: Customer, changes: dict[str, Any], status: int, told: str
+    client_run: ClientRun, customer: Customer, changes: dict[str, Any], status: int, told: str
 ):
     answer = await customer.tool("create-pod", body=a_pod(**changes))
 
     assert answer.refused
     assert f'"status": {status}' in answer.text
     assert told in answer.text
-    assert shop.simulator.fleet.machines == {}
+    assert client_run.simulator.fleet.machines == {}
 
 
-async def test_a_stranger_sees_nothing(shop: Shop):
-    async with shop.customer(key="rpa_wrong") as stranger:
+async def test_a_stranger_sees_nothing(client_run: ClientRun):
+    async with client_run.customer(key="rpa_wrong") as stranger:
         await stranger.greet()
         answer = await stranger.tool("list-pods")
 
@@ -131,9 +131,11 @@ async def test_a_stranger_sees_nothing(shop: Shop):
     assert "401" in answer.text
 
 
-async def test_the_client_notices_a_simulator_that_answers_otherwise(shop: Shop, customer: Customer):
+async def test_the_client_notices_a_simulator_that_answers_otherwise(client_run: ClientRun, customer: Customer):
     """What it accepts is worth something: it does not take a page of a proxy for a list."""
-    shop.spoil = lambda _call, reply: type(reply)(200, b"<html>Just a moment</html>", (("Content-Type", "text/html"),))
+    client_run.spoil = lambda _call, reply: type(reply)(
+        200, b"<html>Just a moment</html>", (("Content-Type", "text/html"),)
+    )
 
     with pytest.raises(Broke, match="JSON"):
         await customer.tool("list-pods")

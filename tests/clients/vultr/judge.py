@@ -1,6 +1,6 @@
-"""Run by `vultr-python-client`, in its own environment, against the address it is given: one scene, told as JSON.
+"""Run by `vultr-python-client`, in its own environment, against the address it is given: one script, told as JSON.
 
-python judge.py <url with /v2> <key> <scene> [<argument>]
+python judge.py <url with /v2> <key> <script> [<argument>]
 
 The client checks every answer against the schema of Vultr's OpenAPI document while it reads it.
 """
@@ -115,7 +115,7 @@ def forget(client: ApiClient) -> Any:
     return SnapshotApi(client).delete_snapshot(path_params={"snapshot-id": REST[0]}).response.status
 
 
-SCENES: dict[str, Callable[[ApiClient], Any]] = {
+SCRIPTS: dict[str, Callable[[ApiClient], Any]] = {
     each.__name__: each
     for each in (search, launch, listed, status, userdata, halt, destroy, bare, fetch, images, forget)
 }
@@ -126,7 +126,7 @@ def main() -> int:
     configuration.access_token = KEY
     try:
         with ApiClient(configuration) as client:
-            told = plain(SCENES[SCENE](client))
+            told = plain(SCRIPTS[SCENE](client))
     except ApiException as error:
         print(json.dumps({"refused": error.status, "said": json.loads(error.body)}))
         return 2

@@ -250,8 +250,8 @@ class Broken:
 
     @property
     def provider(self) -> Provider:
-        def build(door: AdapterContext) -> SimulatedCloud:
-            return self.make(door.http(FACTS))
+        def build(context: AdapterContext) -> SimulatedCloud:
+            return self.make(context.http(FACTS))
 
         return replace(PROVIDER, build=build)
 

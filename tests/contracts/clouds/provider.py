@@ -32,8 +32,8 @@ def _as_it_is(order: LaunchOrder) -> LaunchOrder:
     return order
 
 
-def _the_door(door: AdapterContext) -> AdapterContext:
-    return door
+def _as_it_is(context: AdapterContext) -> AdapterContext:
+    return context
 
 
 def _user_data(machine: SimulatedMachine) -> bytes:
@@ -68,10 +68,11 @@ class Provider:
     judge: str = ""  # the independent client its simulator was tested with; empty: there is none
     tells_prices: bool = True  # False: they are from a dated table, which a class can override
     tells_creation: bool = True  # False: the creation time goes into a tag
+    announces_ends: bool = False  # lists show when a machine is taken back
 
     # Oddities.
     settings: Callable[[str], ProviderSettings] = _settings  # of a class, given the URL that the simulator answers at
-    furnish: Callable[[AdapterContext], AdapterContext] = _the_door  # adds what else this provider's door needs
+    furnish: Callable[[AdapterContext], AdapterContext] = _as_it_is  # adds what else this provider's context needs
     complete: Callable[[LaunchOrder], LaunchOrder] = _as_it_is  # adds what an order needs here: an image, a container
     keyed: bool = True  # False: there is no key at all
     other_key: Callable[[Simulator, str], str] = _second_key  # opens another account there, and gives back its key

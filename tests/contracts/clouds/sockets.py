@@ -49,8 +49,8 @@ async def served(provider: Provider) -> AsyncIterator[Served]:
         async with http_client_pool(clock) as dial:
             key = Secret(simulator.key_at(url)) if provider.keyed else None
             settings = provider.settings(url)
-            door = AdapterContext(dial, clock, SystemEntropy(), SystemResolver(), key=key, settings=settings)
-            one.cloud = provider.build(provider.furnish(door))
+            context = AdapterContext(dial, clock, SystemEntropy(), SystemResolver(), key=key, settings=settings)
+            one.cloud = provider.build(provider.furnish(context))
             yield one
     finally:
         await server.stop()

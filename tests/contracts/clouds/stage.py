@@ -86,8 +86,8 @@ class Stage:
         """No listener any more: nothing is sent."""
         self.network.unmount(origin_of(self.url))
 
-    def door(self, key: str | None) -> AdapterContext:
-        door = AdapterContext(
+    def context(self, key: str | None) -> AdapterContext:
+        context = AdapterContext(
             dial=Dialler(self.network, self.clock),
             clock=self.clock,
             entropy=self._entropy,
@@ -95,11 +95,11 @@ class Stage:
             key=Secret(key) if key is not None else None,
             settings=self.provider.settings(self.url),
         )
-        return self.provider.furnish(door)
+        return self.provider.furnish(context)
 
     def cloud_of(self, key: str | None) -> Cloud:
         """The adapter under another key; None: under none."""
-        return self.provider.build(self.door(key))
+        return self.provider.build(self.context(key))
 
     def other_cloud(self) -> Cloud:
         """The adapter under a key of another account."""

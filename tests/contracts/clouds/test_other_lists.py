@@ -23,8 +23,8 @@ Look: TypeAlias = Callable[[Stage], Awaitable[object]]
 
 
 def product(stage: Stage) -> VultrImageStore:
-    door = stage.door(stage.key)
-    return VultrImageStore(door.http(FACTS), door.key)
+    context = stage.context(stage.key)
+    return VultrImageStore(context.http(FACTS), context.key)
 
 
 async def some_images(stage: Stage) -> None:
@@ -37,7 +37,7 @@ async def images(stage: Stage) -> list[str]:
 
 
 async def some_scripts(stage: Stage) -> None:
-    """Left behind by orders that were sold out after their script was written, of requests that are not tidied up."""
+    """Left behind by orders that were sold out after their script was written, of requests that are not cleaned up."""
     for number in range(1, OBJECTS + 1):
         order = await stage.order(stage.token(number))
         stage.aim(CloudFault.HANG_UP, CloudVerb.LAUNCH)
@@ -45,15 +45,15 @@ async def some_scripts(stage: Stage) -> None:
             await stage.cloud.launch(order)
 
 
-async def tidy(stage: Stage) -> int:
-    """How many scripts are left when each request was tidied up."""
+async def cleanup(stage: Stage) -> int:
+    """How many scripts are left when each request was cleaned up."""
     assert isinstance(stage.cloud, HasLeftovers)
     for number in range(1, OBJECTS + 1):
-        await stage.cloud.tidy(stage.token(number))
+        await stage.cloud.cleanup(stage.token(number))
     return len(stage.simulator.scripts)  # type: ignore[attr-defined] - of Paperspace's alone
 
 
-LISTS = [(VULTR, some_images, images), (PAPERSPACE, some_scripts, tidy)]
+LISTS = [(VULTR, some_images, images), (PAPERSPACE, some_scripts, cleanup)]
 EVERY = pytest.mark.parametrize(("provider", "fill", "ask"), LISTS, ids=["vultr-images", "paperspace-scripts"])
 
 

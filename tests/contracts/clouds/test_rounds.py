@@ -9,7 +9,7 @@ import pytest
 
 from tests.contracts.clouds.everything import all_providers
 from tests.contracts.clouds.stage import Stage, play
-from tests.core.controllers.account_access import Scene, a_record, a_token, an_attempt, at_access
+from tests.core.controllers.account_access import AccountSetup, a_record, a_token, an_attempt, at_access
 from tgp.api.nodeclass import ProviderSettings
 from tgp.core.model.account_access import AccountAccess, access_of
 from tgp.core.model.facts import OrphanGone
@@ -27,20 +27,20 @@ class Round:
 
     def __init__(self, stage: Stage, sku: str) -> None:
         self.stage = stage
-        self.scene = Scene(stage.cloud, _access(stage, sku), clock=stage.clock)  # type: ignore[arg-type]  # as a fake is
+        self.setup = AccountSetup(stage.cloud, _access(stage, sku), clock=stage.clock)  # type: ignore[arg-type]  # as a fake is
         self.troubles: list[Any] = []
 
     async def go_on(self) -> None:
-        key = ObjectKey("", self.scene.access.name)
+        key = ObjectKey("", self.setup.access.name)
         while True:
-            again = await self.scene.poller.reconcile(key)
-            if (trouble := self.scene.instance_cache.trouble(key.name)) is not None:
+            again = await self.setup.poller.reconcile(key)
+            if (trouble := self.setup.instance_cache.trouble(key.name)) is not None:
                 self.troubles.append(trouble)
             assert again is not None
             await asyncio.sleep((again - self.stage.clock.now()).total_seconds())
 
     def record(self, machine: Instance) -> Any:
-        access = self.scene.access
+        access = self.setup.access
         attempt = at_access(an_attempt(1), access)
         return a_record(1, msgspec.structs.replace(attempt, instance_id=machine.id))
 
@@ -58,8 +58,8 @@ def launched(stage: Stage, script: Callable[[Round, Instance], Awaitable[None]])
         order = await stage.order(a_token(1))
         machine = await stage.cloud.launch(order)
         this = Round(stage, order.offer.sku)
-        this.scene.hold(this.record(machine))
-        this.scene.presence(1, account="")
+        this.setup.hold(this.record(machine))
+        this.setup.presence(1, account="")
         rounds = asyncio.create_task(this.go_on())
         try:
             await script(this, machine)
@@ -76,11 +76,11 @@ def test_a_machine_is_found_from_its_launch_on_and_no_list_is_doubted(provider):
     async def script(this: Round, machine: Instance) -> None:
         for _ in range(60):
             await asyncio.sleep(60)
-            found = this.scene.presence(1, account="")
+            found = this.setup.presence(1, account="")
             assert isinstance(found, Found), found
             assert found.instance.id == machine.id
         assert this.troubles == []
-        assert this.scene.announced.count(this.scene.access.name) < 12
+        assert this.setup.announced.count(this.setup.access.name) < 12
 
     play(provider, lambda stage: launched(stage, script))
 
@@ -93,7 +93,7 @@ def test_a_machine_that_was_ended_is_shown_absent(provider):
         await asyncio.sleep(this.stage.slowest_boot + 120)
         await this.stage.cloud.terminate(machine.id)
         await asyncio.sleep(this.stage.fleet.habits.ending[1] + 300)
-        absent = this.scene.presence(1, account="")
+        absent = this.setup.presence(1, account="")
         assert isinstance(absent, Absent), absent
         assert absent.shown(this.stage.cloud.facts.listing_lag)
         assert this.troubles == []
@@ -105,11 +105,11 @@ def test_a_machine_that_was_ended_is_shown_absent(provider):
 def test_a_machine_whose_request_vanished_is_given_back(provider):
     async def script(this: Round, machine: Instance) -> None:
         await asyncio.sleep(this.stage.slowest_boot + 120)
-        this.scene.requests.drop(this.record(machine))
-        this.scene.instance_cache.forget(a_token(1))
+        this.setup.requests.drop(this.record(machine))
+        this.setup.instance_cache.forget(a_token(1))
         await asyncio.sleep(GIVEN_BACK_WITHIN + this.stage.fleet.habits.ending[1])
         assert this.stage.machines() == []
         await asyncio.sleep(GIVEN_BACK_WITHIN)
-        assert [fact.token for fact in this.scene.facts(OrphanGone)] == [a_token(1)]
+        assert [fact.token for fact in this.setup.facts(OrphanGone)] == [a_token(1)]
 
     play(provider, lambda stage: launched(stage, script))

@@ -1,4 +1,4 @@
-"""What every Http does. Each case opens a door, uses it, and looks at both sides."""
+"""What every Http does. Each case opens a side, uses it, and looks at both sides."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.contracts.http.doors import Case, Door
+from tests.contracts.http.sides import Case, HttpSide
 from tgp.ports.http import MAX_LINE_BYTES, Call, NeverLeft, NoAnswer, Reply, Streaming, TooLarge
 
 CHANGING = ("POST", "PUT", "PATCH", "DELETE")
@@ -49,8 +49,8 @@ def streaming(*parts: bytes) -> Streaming:
     return Streaming(200, (("Content-Type", "text/plain"),), pieces(*parts))
 
 
-async def the_answer_comes_back_whole(door: Door) -> None:
-    http = await door.open(Server(Reply(201, b"\x00\xffbody", (("X-One", "1"), ("Content-Type", "a/b")))))
+async def the_answer_comes_back_whole(side: HttpSide) -> None:
+    http = await side.open(Server(Reply(201, b"\x00\xffbody", (("X-One", "1"), ("Content-Type", "a/b")))))
 
     reply = await http.send(Call("GET", "/"))
 
@@ -58,20 +58,20 @@ async def the_answer_comes_back_whole(door: Door) -> None:
     assert (reply.header("x-one"), reply.header("content-type")) == ("1", "a/b")
 
 
-async def any_status_is_a_reply(door: Door) -> None:
+async def any_status_is_a_reply(side: HttpSide) -> None:
     for status in (200, 202, 204, 304, 400, 401, 403, 404, 409, 410, 422, 429, 500, 502, 503, 504, 599):
         server = Server(Reply(status))
-        http = await door.open(server)
+        http = await side.open(server)
 
         assert (await http.send(Call("GET", "/"))).status == status
         assert len(server.calls) == 1
 
 
-async def a_redirect_is_not_followed(door: Door) -> None:
+async def a_redirect_is_not_followed(side: HttpSide) -> None:
     for status in (301, 302, 303, 307, 308):
         for method in ("GET", *CHANGING):
             server = Server(Reply(status, b"", (("Location", "/elsewhere"),)))
-            http = await door.open(server)
+            http = await side.open(server)
 
             reply = await http.send(Call(method, "/", body=b"x" if method != "GET" else b""))
 
@@ -79,10 +79,10 @@ async def a_redirect_is_not_followed(door: Door) -> None:
             assert [call.path for call in server.calls] == ["/"]
 
 
-async def a_call_arrives_as_it_was_made(door: Door) -> None:
+async def a_call_arrives_as_it_was_made(side: HttpSide) -> None:
     for method in ("GET", *CHANGING):
         server = Server(Reply(200))
-        http = await door.open(server)
+        http = await side.open(server)
         query = (("a b", "c&d=e/f"), ("é", "ü+%"), ("empty", ""), ("a b", "again"))
         body = b"" if method == "GET" else bytes(range(256)) * 20_000  # 5 MB
         headers = (("X-Thing", "one, two"), ("Content-Type", "application/merge-patch+json"))
@@ -94,43 +94,43 @@ async def a_call_arrives_as_it_was_made(door: Door) -> None:
         assert (seen.header("X-Thing"), seen.header("Content-Type")) == ("one, two", "application/merge-patch+json")
 
 
-async def an_answer_is_bounded(door: Door) -> None:
+async def an_answer_is_bounded(side: HttpSide) -> None:
     for answer in (Reply(200, b"x" * 1001), streaming(b"x" * 600, b"x" * 401)):
-        http = await door.open(Server(answer))
+        http = await side.open(Server(answer))
 
         with pytest.raises(TooLarge):
             await http.send(Call("GET", "/", max_bytes=1000))
 
 
-async def an_answer_of_just_the_bound_is_fine(door: Door) -> None:
-    http = await door.open(Server(Reply(200, b"x" * 1000)))
+async def an_answer_of_just_the_bound_is_fine(side: HttpSide) -> None:
+    http = await side.open(Server(Reply(200, b"x" * 1000)))
 
     assert len((await http.send(Call("GET", "/", max_bytes=1000))).content) == 1000
 
 
-async def past_its_deadline_nothing_leaves(door: Door) -> None:
+async def past_its_deadline_nothing_leaves(side: HttpSide) -> None:
     server = Server(Reply(200))
-    http = await door.open(server)
+    http = await side.open(server)
 
     for method in ("GET", *CHANGING):
         with pytest.raises(NeverLeft):
-            await http.send(Call(method, "/", body=b"x", not_after=door.clock.boottime() - 1))
+            await http.send(Call(method, "/", body=b"x", not_after=side.clock.boottime() - 1))
     with pytest.raises(NeverLeft):
-        async with http.stream(Call("GET", "/", not_after=door.clock.boottime() - 1), idle=WHILE):
+        async with http.stream(Call("GET", "/", not_after=side.clock.boottime() - 1), idle=WHILE):
             pass
     assert server.calls == []
 
 
-async def before_its_deadline_it_leaves(door: Door) -> None:
-    http = await door.open(Server(Reply(200)))
+async def before_its_deadline_it_leaves(side: HttpSide) -> None:
+    http = await side.open(Server(Reply(200)))
 
-    reply = await http.send(Call("POST", "/", body=b"x", not_after=door.clock.boottime() + 30))
+    reply = await http.send(Call("POST", "/", body=b"x", not_after=side.clock.boottime() + 30))
 
     assert reply.ok
 
 
-async def without_a_listener_nothing_leaves(door: Door) -> None:
-    http = await door.open_without_listener()
+async def without_a_listener_nothing_leaves(side: HttpSide) -> None:
+    http = await side.open_without_listener()
 
     for method in ("GET", *CHANGING):
         with pytest.raises(NeverLeft):
@@ -140,26 +140,26 @@ async def without_a_listener_nothing_leaves(door: Door) -> None:
             pass
 
 
-async def silence_is_no_answer_and_is_heard_once(door: Door) -> None:
+async def silence_is_no_answer_and_is_heard_once(side: HttpSide) -> None:
     for method in ("GET", *CHANGING):
         server = Silent()
-        http = await door.open(server)
+        http = await side.open(server)
 
         with pytest.raises(NoAnswer):
             await http.send(Call(method, "/", body=b"" if method == "GET" else b"x", timeout=SOON))
         assert len(server.calls) == 1
 
 
-async def a_stream_that_does_not_begin_is_no_answer(door: Door) -> None:
-    http = await door.open(Silent())
+async def a_stream_that_does_not_begin_is_no_answer(side: HttpSide) -> None:
+    http = await side.open(Silent())
 
     with pytest.raises(NoAnswer):
         async with http.stream(Call("GET", "/", timeout=SOON), idle=WHILE):
             pass
 
 
-async def lines_come_without_their_ends(door: Door) -> None:
-    http = await door.open(Server(streaming(b"one\ntw", b"o\n", b"\nfour\nfi", b"ve", b"\n")))
+async def lines_come_without_their_ends(side: HttpSide) -> None:
+    http = await side.open(Server(streaming(b"one\ntw", b"o\n", b"\nfour\nfi", b"ve", b"\n")))
 
     async with http.stream(Call("GET", "/"), idle=WHILE) as stream:
         batches = [batch async for batch in stream.batches()]
@@ -169,8 +169,8 @@ async def lines_come_without_their_ends(door: Door) -> None:
     assert all(batches), "an empty batch would be a wake-up for nothing"
 
 
-async def a_line_cut_short_comes_last(door: Door) -> None:
-    http = await door.open(Server(streaming(b"one\n", b"tw")))
+async def a_line_cut_short_comes_last(side: HttpSide) -> None:
+    http = await side.open(Server(streaming(b"one\n", b"tw")))
 
     async with http.stream(Call("GET", "/"), idle=WHILE) as stream:
         lines = [line async for batch in stream.batches() for line in batch]
@@ -178,9 +178,9 @@ async def a_line_cut_short_comes_last(door: Door) -> None:
     assert lines == [b"one", b"tw"]
 
 
-async def long_lines_are_fine_up_to_the_bound(door: Door) -> None:
+async def long_lines_are_fine_up_to_the_bound(side: HttpSide) -> None:
     long = b"x" * (1 << 20)
-    http = await door.open(Server(streaming(long[:500_000], long[500_000:] + b"\nnext\n")))
+    http = await side.open(Server(streaming(long[:500_000], long[500_000:] + b"\nnext\n")))
 
     async with http.stream(Call("GET", "/"), idle=WHILE) as stream:
         lines = [line async for batch in stream.batches() for line in batch]
@@ -188,9 +188,9 @@ async def long_lines_are_fine_up_to_the_bound(door: Door) -> None:
     assert lines == [long, b"next"]
 
 
-async def a_line_beyond_the_bound_is_too_large(door: Door) -> None:
+async def a_line_beyond_the_bound_is_too_large(side: HttpSide) -> None:
     half = b"x" * (MAX_LINE_BYTES // 2 + 1)
-    http = await door.open(Server(streaming(half, half + b"\n")))
+    http = await side.open(Server(streaming(half, half + b"\n")))
 
     with pytest.raises(TooLarge):
         async with http.stream(Call("GET", "/"), idle=WHILE) as stream:
@@ -198,13 +198,13 @@ async def a_line_beyond_the_bound_is_too_large(door: Door) -> None:
                 pass
 
 
-async def a_stream_that_falls_silent_is_no_answer(door: Door) -> None:
+async def a_stream_that_falls_silent_is_no_answer(side: HttpSide) -> None:
     async def stalls() -> AsyncIterator[bytes]:
         yield b"one\n"
         await asyncio.sleep(2.0)
         yield b"two\n"
 
-    http = await door.open(Server(Streaming(200, (), stalls())))
+    http = await side.open(Server(Streaming(200, (), stalls())))
     lines: list[bytes] = []
 
     with pytest.raises(NoAnswer):
@@ -214,7 +214,7 @@ async def a_stream_that_falls_silent_is_no_answer(door: Door) -> None:
     assert lines == [b"one"]
 
 
-async def leaving_a_stream_disconnects(door: Door) -> None:
+async def leaving_a_stream_disconnects(side: HttpSide) -> None:
     closed = asyncio.Event()
 
     async def endless() -> AsyncIterator[bytes]:
@@ -225,7 +225,7 @@ async def leaving_a_stream_disconnects(door: Door) -> None:
         finally:
             closed.set()
 
-    http = await door.open(Server(Streaming(200, (), endless())))
+    http = await side.open(Server(Streaming(200, (), endless())))
 
     async with http.stream(Call("GET", "/"), idle=WHILE) as stream:
         async for _ in stream.batches():
@@ -234,39 +234,39 @@ async def leaving_a_stream_disconnects(door: Door) -> None:
         await closed.wait()
 
 
-async def the_rest_of_a_stream_is_one_piece(door: Door) -> None:
-    http = await door.open(Server(Streaming(410, (), pieces(b'{"kind":', b'"Status"}'))))
+async def the_rest_of_a_stream_is_one_piece(side: HttpSide) -> None:
+    http = await side.open(Server(Streaming(410, (), pieces(b'{"kind":', b'"Status"}'))))
 
     async with http.stream(Call("GET", "/"), idle=WHILE) as stream:
         assert stream.status == 410
         assert await stream.rest() == b'{"kind":"Status"}'
 
 
-async def the_rest_of_a_stream_is_bounded(door: Door) -> None:
-    http = await door.open(Server(streaming(b"x" * 600, b"x" * 600)))
+async def the_rest_of_a_stream_is_bounded(side: HttpSide) -> None:
+    http = await side.open(Server(streaming(b"x" * 600, b"x" * 600)))
 
     with pytest.raises(TooLarge):
         async with http.stream(Call("GET", "/", max_bytes=1000), idle=WHILE) as stream:
             await stream.rest()
 
 
-async def a_plain_answer_can_be_streamed(door: Door) -> None:
-    http = await door.open(Server(Reply(200, b"one\ntwo\n", (("X-One", "1"),))))
+async def a_plain_answer_can_be_streamed(side: HttpSide) -> None:
+    http = await side.open(Server(Reply(200, b"one\ntwo\n", (("X-One", "1"),))))
 
     async with http.stream(Call("GET", "/"), idle=WHILE) as stream:
         assert [line async for batch in stream.batches() for line in batch] == [b"one", b"two"]
         assert ("x-one", "1") in [(name.lower(), value) for name, value in stream.headers]
 
 
-async def a_stream_can_be_read_whole(door: Door) -> None:
-    http = await door.open(Server(streaming(b"one", b"two")))
+async def a_stream_can_be_read_whole(side: HttpSide) -> None:
+    http = await side.open(Server(streaming(b"one", b"two")))
 
     assert (await http.send(Call("GET", "/"))).content == b"onetwo"
 
 
-async def many_calls_at_once_are_all_answered(door: Door) -> None:
+async def many_calls_at_once_are_all_answered(side: HttpSide) -> None:
     server = Server(Reply(200, b"ok"))
-    http = await door.open(server)
+    http = await side.open(server)
 
     replies = await asyncio.gather(*(http.send(Call("POST", f"/{n}", body=b"x")) for n in range(100)))
 
@@ -274,11 +274,11 @@ async def many_calls_at_once_are_all_answered(door: Door) -> None:
     assert sorted(call.path for call in server.calls) == sorted(f"/{n}" for n in range(100))
 
 
-async def no_error_tells_a_secret(door: Door) -> None:
+async def no_error_tells_a_secret(side: HttpSide) -> None:
     call = Call("POST", "/", (("key", SECRET),), (("Authorization", SECRET),), SECRET.encode(), timeout=SOON)
-    silent = await door.open(Silent())
-    refused = await door.open_without_listener()
-    large = await door.open(Server(Reply(200, SECRET.encode() * 1000)))
+    silent = await side.open(Silent())
+    refused = await side.open_without_listener()
+    large = await side.open(Server(Reply(200, SECRET.encode() * 1000)))
 
     for http in (silent, refused, large):
         with pytest.raises((NeverLeft, NoAnswer)) as caught:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.contracts.kinds.conftest import replace_definition
-from tests.contracts.kinds.door import Door
+from tests.contracts.kinds.real_api_server import RealApiServer
 from tgp.api.kinds import Kind
 from tgp.api.nodepool import GPUNodePool
 from tgp.api.resource import Resource
@@ -75,17 +75,17 @@ WRONG = {
 
 
 @pytest.fixture(scope="module")
-def stored(door: Door) -> Iterator[dict[str, Any]]:
+def stored(real_server: RealApiServer) -> Iterator[dict[str, Any]]:
     """An object from before its CRD became stricter."""
-    replace_definition(door, definition(LOOSE))
+    replace_definition(real_server, definition(LOOSE))
     manifest = {"apiVersion": "toys.example.com/v1", "kind": "Toy", "metadata": {"name": "old"}, "spec": WRONG}
-    made = door.create(TOY, manifest)
-    replace_definition(door, definition(stricter()))
+    made = real_server.create(TOY, manifest)
+    replace_definition(real_server, definition(stricter()))
     for _ in range(100):
-        if not door.try_create(TOY, {**manifest, "metadata": {"name": "new"}}).accepted:
+        if not real_server.try_create(TOY, {**manifest, "metadata": {"name": "new"}}).accepted:
             break
     yield made
-    door.call("DELETE", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/toys.toys.example.com")
+    real_server.call("DELETE", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/toys.toys.example.com")
 
 
 @pytest.mark.parametrize(
@@ -105,11 +105,13 @@ def stored(door: Door) -> Iterator[dict[str, Any]]:
     ],
     ids=str,
 )
-def test_an_update_is_judged_by_what_it_touches(door: Door, stored: dict[str, Any], change: dict[str, Any]):
-    if not door.newest:
+def test_an_update_is_judged_by_what_it_touches(
+    real_server: RealApiServer, stored: dict[str, Any], change: dict[str, Any]
+):
+    if not real_server.newest:
         pytest.skip("older releases judge what has not changed as well")
     made = {**stored, "spec": {**stored["spec"], **change}}
-    answer = door.try_update(TOY, made)
+    answer = real_server.try_update(TOY, made)
     schema = stricter()
     ours = validate(schema, default(schema, prune(schema, made)), stored)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from tests.contracts.kinds.door import Door
+from tests.contracts.kinds.real_api_server import RealApiServer
 from tgp.api.decoding import kind_of, strict
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.nodepool import GPUNodePool
@@ -26,10 +26,10 @@ def test_there_are_early_manifests():
 
 
 @pytest.mark.parametrize("path", EARLY, ids=lambda path: path.stem)
-def test_an_early_manifest_is_taken_by_the_real_api_server_and_by_us(path: Path, door: Door):
+def test_an_early_manifest_is_taken_by_the_real_api_server_and_by_us(path: Path, real_server: RealApiServer):
     """Field validation is strict, as kubectl's is: nothing is silently dropped."""
     manifest = read(path)
-    answer = door.try_create(kind_of(manifest), manifest)
+    answer = real_server.try_create(kind_of(manifest), manifest)
 
     assert answer.accepted, answer.message
     read_by_us = strict(manifest)

@@ -6,37 +6,61 @@ import os
 import random
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from zoneinfo import available_timezones
 
+import msgspec
 import pytest
 
 from tests.amounts import amount
-from tests.contracts.kinds.door import Door, side_by_side
 from tests.contracts.kinds.manifests import Maker
+from tests.contracts.kinds.real_api_server import Answer, RealApiServer, side_by_side
 from tgp.api.decoding import decode
-from tgp.api.kinds import CLASS, KINDS, POOL, REQUEST, Kind
+from tgp.api.field_error import FieldError
+from tgp.api.kinds import BUDGET, CLASS, KINDS, POOL, REQUEST, Kind
 from tgp.api.nodeclass import GPUNodeClass
-from tgp.api.request import GPURequest
 from tgp.api.resource import VALIDATING_ADMISSION_POLICY, VALIDATING_ADMISSION_POLICY_BINDING
-from tgp.core.classes.manifest_validation import problems_of
-from tgp.core.classes.nodeclass import namespace_allowed
-from tgp.core.classes.semantic_validation import RULES, request_against_class
+from tgp.core.classes.semantic_validation import (
+    BUDGET_RULE,
+    CLASS_HAS_ONLY,
+    CLASS_SPOT_RULE,
+    FREE_MACHINES,
+    FREE_RULE,
+    GPU_RULE,
+    MONEY_RULE,
+    NAMESPACE_REFUSED,
+    NAMESPACE_RULE,
+    NARROW_RULE,
+    NETWORK_RULE,
+    NO_RESOURCE,
+    NO_SPOT,
+    REQUIREMENTS_RULE,
+    RULES,
+    SCHEDULE_RULE,
+    TIME_ZONE_RULE,
+    UNKNOWN_GPU,
+    UNSUPPORTED_TALOS,
+    VERSION_RULE,
+)
 from tgp.core.joining.talos.variables import VARIABLES
 from tgp.core.model import gpus
-from tools.kind_policies import ALWAYS, plain
+from tgp.core.reports.manifest_verdict import Surroundings, verdict
+from tools.kind_policies import ALWAYS, BEYOND_CLASS, BY_VALUE, MESH, NAMESPACES, NARROW, plain
 from tools.kind_policies import CLASS as OF_CLASSES
 from tools.kind_policies import POOL as OF_POOLS
 from tools.kind_policies import REQUEST as OF_REQUESTS
 
-MANIFESTS = amount(300, 2000, "TGP_POLICY_MANIFESTS")
-PAIRS = amount(60, 500)  # of a request or pool and a class
+MANIFESTS = amount(2000, 20_000, "TGP_POLICY_MANIFESTS")
+PAIRS = amount(400, 2000)  # of a request or pool and a class
 SEED = os.environ.get("TGP_SEED", "1")
 COVERED = frozenset(rule.policy for rule in RULES if rule.policy)
+ASKED = {"use": "asked"}  # what `policies.requireUse` looks at here
 LABEL = {"policies": "looked-at"}  # other tests of this folder ask the same API server, without policies
 EFFECT_BOUND = 300  # looks, a tenth of a second apart
-KINDS_TRIED = (CLASS, CLASS, POOL, REQUEST)
+KINDS_TRIED = (CLASS, CLASS, POOL, REQUEST, BUDGET)
+ALONE = Surroundings(time_zones=frozenset(available_timezones()))
 
 
 @dataclass
@@ -48,35 +72,35 @@ class Verdicts:
     by_controller: int = 0  # what only a controller and `tgp check -f` refuse
 
 
-def bound(objects: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def bound(objects: list[dict[str, Any]], labels: dict[str, str]) -> Iterator[dict[str, Any]]:
     for each in objects:
         if each["kind"].endswith("Binding"):
-            each["spec"]["matchResources"] = {"objectSelector": {"matchLabels": LABEL}}
+            each["spec"]["matchResources"] = {"objectSelector": {"matchLabels": labels}}
         yield each
 
 
 @pytest.fixture(scope="module")
-def policies(door: Door) -> Iterator[bool]:
+def policies(real_server: RealApiServer) -> Iterator[bool]:
     """Whether there are any: an older Kubernetes knows no such kind."""
-    if not door.newest:
+    if not real_server.newest:
         yield False
         return
-    objects = list(bound(plain(ALWAYS, "tgp-system")))
+    objects = list(bound(plain(ALWAYS, "tgp-system"), LABEL))
     for each in objects:
-        answer = door.call("POST", _path(each), each)
+        answer = real_server.call("POST", _path(each), each)
         assert answer.accepted, answer.message
     probe = labelled(Maker(REQUEST, "probe").whole(density=0.05))
     probe["spec"]["gpuType"] = "Nonsense9"
     probe["spec"].pop("offer", None)
     for _ in range(EFFECT_BOUND):
-        if not door.try_create(REQUEST, probe).accepted:
+        if not real_server.try_create(REQUEST, probe).accepted:
             break
         time.sleep(0.1)
     else:
         raise AssertionError("the policies have no effect")
     yield True
     for each in objects:
-        door.call("DELETE", f"{_path(each)}/{each['metadata']['name']}")
+        real_server.call("DELETE", f"{_path(each)}/{each['metadata']['name']}")
 
 
 def _path(each: dict[str, Any]) -> str:
@@ -125,6 +149,12 @@ def changed(kind: Kind, made: dict[str, Any], choice: random.Random) -> dict[str
     gpu = choice.choice(GOOD_GPUS if choice.random() < 0.7 else BAD_GPUS)
     if choice.random() < 0.2:
         spec.setdefault("limits", {}).setdefault("resources", {})["usd" if choice.random() < 0.5 else "cpu"] = 3
+    if kind is BUDGET:
+        spec.pop("limits", None)
+        if "quota" in spec and choice.random() < 0.5:
+            spec["quota"] |= {"calendar": "Month", "timeZone": choice.choice(("UTC", "Europe/Berlin", "Mars/Olympus"))}
+            spec["quota"].pop("windowHours", None)
+        return made
     if kind is POOL:
         row = {"key": "tgp.io/gpu-type", "operator": choice.choice(("In", "NotIn")), "values": [gpu]}
         spec.setdefault("template", {}).setdefault("spec", {})["requirements"] = [row]
@@ -171,12 +201,12 @@ def left_to_controller(made: dict[str, Any]) -> bool:
 
 
 @pytest.fixture(scope="module")
-def verdicts(door: Door, policies: bool) -> Verdicts:
+def verdicts(real_server: RealApiServer, policies: bool) -> Verdicts:
     found = Verdicts()
     tried = list(manifests(MANIFESTS))
-    answers = side_by_side(lambda each: door.try_create(each[0], each[1]), tried)
+    answers = side_by_side(lambda each: real_server.try_create(each[0], each[1]), tried)
     for (_kind, made), answer in zip(tried, answers, strict=True):
-        problems = problems_of(made)
+        problems = verdict(made, ALONE)
         crd = [each for each in problems if each.rule not in COVERED and not _of_controller(each.rule)]
         covered = {each.rule for each in problems if each.rule in COVERED} if policies else set()
         by_policy = "ValidatingAdmissionPolicy" in answer.message
@@ -187,6 +217,8 @@ def verdicts(door: Door, policies: bool) -> Verdicts:
             found.disagreements.append(f"unexpected: {said}")
         elif by_policy and not covered:
             found.disagreements.append(f"only the policy refuses: {said}")
+        elif by_policy and in_other_words(answer, problems):
+            found.disagreements.append(f"in other words: {said}")
         elif covered and answer.accepted and not left_to_controller(made):
             found.disagreements.append(f"the policy accepts: {said}")
         elif crd and answer.accepted:
@@ -202,7 +234,26 @@ def verdicts(door: Door, policies: bool) -> Verdicts:
 
 def _of_controller(rule: str) -> bool:
     """A rule of RULES that no policy has."""
-    return rule in {"schedule", "network"}
+    return rule in {SCHEDULE_RULE, NETWORK_RULE, TIME_ZONE_RULE, BUDGET_RULE, REQUIREMENTS_RULE}
+
+
+WORDS = {  # that a policy and the command share
+    GPU_RULE: UNKNOWN_GPU,
+    VERSION_RULE: UNSUPPORTED_TALOS,
+    MONEY_RULE: NO_RESOURCE,
+    NAMESPACE_RULE: NAMESPACE_REFUSED,
+    NARROW_RULE: CLASS_HAS_ONLY,
+    FREE_RULE: FREE_MACHINES,
+    CLASS_SPOT_RULE: NO_SPOT,
+}
+
+
+def in_other_words(answer: Answer, problems: Sequence[FieldError]) -> bool:
+    """Whether the policy refuses by words that the command does not have. It says only the first."""
+    told = [WORDS.get(each.rule, "") for each in problems if each.rule in COVERED]
+    return not any(words in answer.message for words in told) or not all(
+        WORDS.get(each.rule, "") in each.detail for each in problems
+    )
 
 
 def test_policies_controllers_and_the_command_agree(verdicts: Verdicts, capsys: pytest.CaptureFixture[str]):
@@ -222,18 +273,18 @@ def test_every_rule_of_a_policy_refused_something(verdicts: Verdicts, policies: 
     assert set(verdicts.refused) == (wanted if policies else set())
 
 
-def test_every_gpu_of_the_table_is_known_to_the_policy(door: Door, policies: bool):
+def test_every_gpu_of_the_table_is_known_to_the_policy(real_server: RealApiServer, policies: bool):
     """In one request for all: a class may name 64."""
     if not policies:
         pytest.skip("this Kubernetes knows no policies")
     names = sorted(gpus.catalogue().gpus)
     for start in range(0, len(names), 64):
         spec = {"providers": [{"name": "vast"}], "instanceRequirements": {"gpuTypes": names[start : start + 64]}}
-        answer = door.try_create(CLASS, _object(CLASS, "all-gpus", spec))
+        answer = real_server.try_create(CLASS, _object(CLASS, "all-gpus", spec))
         assert answer.accepted, answer.message
 
 
-def test_a_template_as_long_as_the_crd_allows_is_judged(door: Door, policies: bool):
+def test_a_template_as_long_as_the_crd_allows_is_judged(real_server: RealApiServer, policies: bool):
     """A policy that costs too much is an error, and an error refuses."""
     if not policies:
         pytest.skip("this Kubernetes knows no policies")
@@ -242,8 +293,8 @@ def test_a_template_as_long_as_the_crd_allows_is_judged(door: Door, policies: bo
         made = _object(
             CLASS, "long", {"providers": [{"name": "vast"}], "talosConfig": {"machineConfigTemplate": template}}
         )
-        answer = door.try_create(CLASS, made)
-        assert answer.accepted is not bool(problems_of(made)), answer.message[:500]
+        answer = real_server.try_create(CLASS, made)
+        assert answer.accepted is not bool(verdict(made, ALONE)), answer.message[:500]
         assert "cost" not in answer.message
 
 
@@ -284,9 +335,41 @@ def _selector(choice: random.Random) -> dict[str, Any]:
     return {"matchExpressions": [{"key": choice.choice(("team", "stage")), "operator": operator, **values}]}
 
 
+def _wishes(choice: random.Random) -> dict[str, Any]:
+    """What a class says about machines."""
+    said: dict[str, Any] = {"spotAllowed": True} if choice.random() < 0.5 else {}
+    if choice.random() < 0.6:
+        said["gpuTypes"] = choice.sample(["A100", "a100-80gb-sxm", "NVIDIA H100", "RTX 4090"], choice.randrange(1, 3))
+    if choice.random() < 0.5:
+        said["regions"] = choice.sample(["eu-west", "us-east", "asia-east"], choice.randrange(1, 3))
+    return said
+
+
+def _rows(choice: random.Random) -> list[dict[str, Any]]:
+    """Requirements of a pool."""
+    found = []
+    for key, values in (
+        ("tgp.io/gpu-type", ["A100", "A100-80GB-SXM", "H100", "geforce rtx 4090"]),
+        ("tgp.io/region", ["eu-west", "us-east"]),
+        ("topology.kubernetes.io/region", ["eu-west", "asia-east"]),
+        ("tgp.io/capacity-type", ["spot", "on-demand"]),
+        ("tgp.io/spot", ["true", "false"]),
+        ("tgp.io/provider", ["vast", "runpod", "gcp"]),
+    ):
+        for _ in range(choice.choice((0, 0, 1, 1, 2))):
+            operator = choice.choice(("In", "In", "NotIn", "Exists"))
+            row = {"key": key, "operator": operator}
+            if operator != "Exists":
+                row["values"] = choice.sample(values, choice.randrange(1, len(values)))
+            found.append(row)
+    return found
+
+
 def classes(choice: random.Random) -> Iterator[dict[str, Any]]:
-    for number in range(8):
-        spec: dict[str, Any] = {"providers": [{"name": "vast"}, {"name": "runpod"}]}
+    for number in range(12):
+        spec: dict[str, Any] = {"providers": [{"name": "vast.ai"}, {"name": "runpod"}]}
+        if choice.random() < 0.3:
+            spec["providers"][0]["enabled"] = False
         if choice.random() < 0.6:
             spec["providers"][0]["talosConfig"] = {"tailscaleConfig": _tailscale(choice)}
         if choice.random() < 0.6:
@@ -295,60 +378,215 @@ def classes(choice: random.Random) -> Iterator[dict[str, Any]]:
             spec["tailscaleConfig"] = _tailscale(choice)
         if number % 2:
             spec["allowedNamespaces"] = _selector(choice)
+        if number % 3:
+            spec["instanceRequirements"] = _wishes(choice)
         made = _object(CLASS, f"policy-class-{number}", spec)
-        if not problems_of(made):
+        if not verdict(made, ALONE):
             yield made
 
 
-def test_requests_and_pools_are_held_to_their_class(door: Door, policies: bool):
+def of_classes(number: int, choice: random.Random, names: Sequence[str], namespace: str) -> tuple[Kind, dict[str, Any]]:
+    """A pool or a request of one of these classes, now and then of one that does not exist."""
+    ref = {"nodeClassRef": {"name": choice.choice(names) if number % 10 else "policy-missing"}}
+    if number % 3 == 0:
+        spec = {**ref, "template": {"spec": {"requirements": _rows(choice)}}}
+        if choice.random() < 0.15:
+            spec["maxHourlyPrice"] = choice.choice(("0", "0.00", "1.5"))
+        return POOL, _object(POOL, f"p-{number}", spec, namespace)
+    spec = {"gpuType": choice.choice(("A100", "A100-80GB-SXM", "h100", "RTX4090")), **ref}
+    if choice.random() < 0.3:
+        spec["talosConfig"] = {"tailscaleConfig": _tailscale(choice)}
+    if choice.random() < 0.3:
+        spec["spot"] = True
+    return REQUEST, _object(REQUEST, f"r-{number}", spec, namespace)
+
+
+OF_CLASS = {each.rule for each in (NAMESPACES, *NARROW, *MESH, *BEYOND_CLASS)}
+
+
+def test_requests_and_pools_are_held_to_their_class(
+    real_server: RealApiServer, policies: bool, capsys: pytest.CaptureFixture[str]
+):
+    """By each rule, in the command's words; and what the command accepts, the policies accept."""
     if not policies:
         pytest.skip("this Kubernetes knows no policies")
     choice = random.Random(f"pairs/{SEED}")
     namespaces = {"policy-a": {"team": "a"}, "policy-b": {"team": "b", "stage": "a"}, "policy-none": {}}
     for name, labels in namespaces.items():
-        door.call("POST", "/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
-    stored = [door.create(CLASS, each) for each in classes(choice)]
+        real_server.call("POST", "/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
+    stored = [real_server.create(CLASS, each) for each in classes(choice)]
     assert len(stored) >= 4
-    tried = []
-    for number in range(PAIRS):
-        class_name, namespace = choice.choice(stored)["metadata"]["name"], choice.choice(list(namespaces))
-        ref = {"nodeClassRef": {"name": class_name if number % 10 else "policy-missing"}}
-        if number % 4 == 0:
-            tried.append((POOL, _object(POOL, f"p-{number}", ref, namespace)))
-        else:
-            spec = {"gpuType": "A100", **ref, "talosConfig": {"tailscaleConfig": _tailscale(choice)}}
-            tried.append((REQUEST, _object(REQUEST, f"r-{number}", spec, namespace)))
-    tried = [each for each in tried if not problems_of(each[1])]
-    time.sleep(1)  # parameters reach the policies by a watch
-    answers = side_by_side(lambda each: door.try_create(each[0], each[1]), tried)
-    wrong, counted = [], Counter[str]()
     by_name = {each["metadata"]["name"]: decode(GPUNodeClass, copy.deepcopy(each)) for each in stored}
-    for (kind, made), answer in zip(tried, answers, strict=True):
-        node_class = by_name.get(made["spec"]["nodeClassRef"]["name"])
-        allowed = node_class is None or namespace_allowed(
-            node_class, namespaces[made["metadata"]["namespace"]], required=False
-        )
-        problems = []
-        if node_class is not None and kind is REQUEST:
-            request = decode(GPURequest, made)
-            assert isinstance(request, GPURequest)
-            problems = request_against_class(request, node_class)
-        fine = allowed and not problems
-        counted["accepted" if fine else "refused"] += 1
-        if answer.accepted is not fine:
-            wrong.append(f"{answer.message} | allowed={allowed} {[str(each) for each in problems]} {made['spec']}")
+    tried = [of_classes(number, choice, [*by_name], choice.choice([*namespaces])) for number in range(PAIRS)]
+    tried = [each for each in tried if not verdict(each[1], ALONE)]
+    known = msgspec.structs.replace(ALONE, classes=by_name, namespaces=namespaces)
+    time.sleep(1)  # parameters reach the policies by a watch
+    answers = side_by_side(lambda each: real_server.try_create(each[0], each[1]), tried)
+    wrong, counted, accepted = [], Counter[str](), 0
+    for (_kind, made), answer in zip(tried, answers, strict=True):
+        problems = verdict(made, known)
+        counted.update({each.rule for each in problems})
+        accepted += not problems
+        said = f"{answer.message} | {[str(each) for each in problems]} {made['spec']}"
+        if answer.accepted is bool(problems):
+            wrong.append(f"not the same: {said}")
+        elif problems and in_other_words(answer, problems):
+            wrong.append(f"in other words: {said}")
     for each in stored:
-        door.delete(CLASS, each)
+        real_server.delete(CLASS, each)
     for name in namespaces:
-        door.call("DELETE", f"/api/v1/namespaces/{name}")
+        real_server.call("DELETE", f"/api/v1/namespaces/{name}")
+    with capsys.disabled():
+        print(f"\n{len(tried)} with a class: {accepted} accepted, refused {dict(sorted(counted.items()))}")
     assert wrong[:3] == []
-    assert min(counted["accepted"], counted["refused"]) >= PAIRS / 10, counted
+    assert set(counted) == OF_CLASS
+    assert accepted >= PAIRS / 10
+
+
+def test_a_long_list_of_gpus_is_compared_with_another(real_server: RealApiServer, policies: bool):
+    """A policy that costs too much is an error, and an error refuses."""
+    if not policies:
+        pytest.skip("this Kubernetes knows no policies")
+    names = sorted(gpus.catalogue().gpus)
+    wanted = {"instanceRequirements": {"gpuTypes": names[:64]}}
+    stored = real_server.create(CLASS, _object(CLASS, "long-list", {"providers": [{"name": "vast"}], **wanted}))
+    row = {"key": "tgp.io/gpu-type", "operator": "In", "values": names[-60:]}
+    ref = {"nodeClassRef": {"name": "long-list"}}
+    pool = _object(POOL, "long", {**ref, "template": {"spec": {"requirements": [row, row, row, row]}}}, "default")
+    request = _object(REQUEST, "long", {"gpuType": names[-1], **ref}, "default")
+    time.sleep(1)  # parameters reach the policies by a watch
+    of_pool, of_request = real_server.try_create(POOL, pool), real_server.try_create(REQUEST, request)
+    real_server.delete(CLASS, stored)
+
+    known = msgspec.structs.replace(ALONE, classes={"long-list": decode(GPUNodeClass, copy.deepcopy(stored))})
+    assert of_pool.accepted is not bool(verdict(pool, known)), of_pool.message
+    assert "does not allow" in of_request.message
+
+
+def test_a_class_serves_no_namespace_that_it_does_not_name_where_that_is_required(
+    real_server: RealApiServer, policies: bool
+):
+    """As the controllers do with settings.requireAllowedNamespaces; the chart gives the policy the same value."""
+    if not policies:
+        pytest.skip("this Kubernetes knows no policies")
+    label = {"namespaces": "required"}
+    objects = list(bound(plain(ALWAYS, "tgp-system", namespaces_required=True), label))
+    for each in objects:
+        each["metadata"]["name"] += "-required"
+        if each["kind"].endswith("Binding"):
+            each["spec"]["policyName"] += "-required"
+        answer = real_server.call("POST", _path(each), each)
+        assert answer.accepted, answer.message
+    named = {"allowedNamespaces": {"matchLabels": {"kubernetes.io/metadata.name": "default"}}}
+    open_class, closed = (
+        _object(CLASS, name, {"providers": [{"name": "vast"}], **spec})
+        for name, spec in (("serves-default", named), ("serves-none", {}))
+    )
+    for each in (open_class, closed):
+        real_server.create(CLASS, each)
+
+    def asks(name: str) -> Answer:
+        made = using(name)
+        made["metadata"]["labels"] = dict(label)
+        return real_server.try_create(REQUEST, made)
+
+    for _ in range(EFFECT_BOUND):
+        if not asks("serves-none").accepted:
+            break
+        time.sleep(0.1)
+    refused, allowed = asks("serves-none"), asks("serves-default")
+    for each in objects:
+        real_server.call("DELETE", f"{_path(each)}/{each['metadata']['name']}")
+    for each in (open_class, closed):
+        real_server.delete(CLASS, each)
+
+    assert f"GPUNodeClass serves-none {NAMESPACE_REFUSED}" in refused.message
+    assert allowed.accepted, allowed.message
+
+
+# -- who may use a class -----------------------------------------------------------------------------------------------
+
+MEMBER, GUEST = "member", "guest"  # who may write pools and requests; only the first may use class-of-members
+RIGHTS = "/apis/rbac.authorization.k8s.io/v1"
+
+
+@pytest.fixture(scope="module")
+def use_required(real_server: RealApiServer, policies: bool) -> Iterator[None]:
+    """The policy of `policies.requireUse`, and two users."""
+    if not policies:
+        pytest.skip("this Kubernetes knows no policies")
+    writes = {"apiGroups": ["tgp.io"], "resources": ["gpunodepools", "gpurequests"], "verbs": ["create", "update"]}
+    uses = {
+        "apiGroups": ["tgp.io"],
+        "resources": ["gpunodeclasses"],
+        "resourceNames": ["class-of-members"],
+        "verbs": ["use"],
+    }
+    made: list[tuple[str, dict[str, Any]]] = []
+    for name, rule, users in (("writes", writes, (MEMBER, GUEST)), ("uses", uses, (MEMBER,))):
+        ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": f"class-use-{name}"}
+        subjects = [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user} for user in users]
+        meta = {"metadata": {"name": ref["name"]}}
+        made += [
+            (f"{RIGHTS}/clusterroles", {**meta, "rules": [rule]}),
+            (f"{RIGHTS}/clusterrolebindings", {**meta, "roleRef": ref, "subjects": subjects}),
+        ]
+    made += [(_path(each), each) for each in bound(plain(BY_VALUE, "tgp-system"), ASKED)]
+    for path, each in made:
+        answer = real_server.call("POST", path, each)
+        assert answer.accepted, answer.message
+    for _ in range(EFFECT_BOUND):
+        if "may not use" in real_server.try_create(REQUEST, using("class-of-members"), user=GUEST).message:
+            break
+        time.sleep(0.1)
+    else:
+        raise AssertionError("the policy has no effect")
+    yield
+    for path, each in made:
+        real_server.call("DELETE", f"{path}/{each['metadata']['name']}")
+
+
+def using(class_name: str, kind: Kind = REQUEST) -> dict[str, Any]:
+    """A request or pool that names a class; empty: none."""
+    ref = {"nodeClassRef": {"name": class_name}} if class_name else {}
+    made = _object(kind, "by-a-user", {**({"gpuType": "A100"} if kind is REQUEST else {}), **ref}, "default")
+    made["metadata"]["labels"] = dict(ASKED)
+    return made
+
+
+@pytest.mark.parametrize("kind", [REQUEST, POOL], ids=lambda kind: kind.resource.kind)
+def test_a_user_with_the_verb_use_on_a_class_may_name_it(real_server: RealApiServer, use_required: None, kind: Kind):
+    answer = real_server.try_create(kind, using("class-of-members", kind), user=MEMBER)
+
+    assert answer.accepted, answer.message
+
+
+@pytest.mark.parametrize("kind", [REQUEST, POOL], ids=lambda kind: kind.resource.kind)
+@pytest.mark.parametrize(("user", "class_name"), [(GUEST, "class-of-members"), (MEMBER, "another-class")])
+def test_without_that_verb_it_is_refused(
+    real_server: RealApiServer, use_required: None, kind: Kind, user: str, class_name: str
+):
+    answer = real_server.try_create(kind, using(class_name, kind), user=user)
+
+    assert answer.status == 422
+    assert f"{user} may not use GPUNodeClass {class_name}" in answer.message
+
+
+@pytest.mark.parametrize("user", [GUEST, MEMBER])
+def test_a_request_that_omits_its_class_is_refused_where_the_verb_is_required(
+    real_server: RealApiServer, use_required: None, user: str
+):
+    """The operator would choose the default class, or the only one: a class that this user may not use."""
+    answer = real_server.try_create(REQUEST, using(""), user=user)
+
+    assert answer.status == 422
+    assert f"spec.nodeClassRef: Required value: name a GPUNodeClass that {user} may use" in answer.message
 
 
 # -- what must stay possible -------------------------------------------------------------------------------------------
 
 
-def test_an_object_that_was_stored_before_keeps_its_way_out(door: Door, policies: bool):
+def test_an_object_that_was_stored_before_keeps_its_way_out(real_server: RealApiServer, policies: bool):
     """Labels, finalizers and deletion are no change of the spec."""
     if not policies:
         pytest.skip("this Kubernetes knows no policies")
@@ -356,37 +594,54 @@ def test_an_object_that_was_stored_before_keeps_its_way_out(door: Door, policies
     made = _object(REQUEST, "stored-before", spec, "default")
     del made["metadata"]["labels"]
     made["metadata"]["finalizers"] = ["tgp.io/machine"]
-    stored = door.create(REQUEST, made)
+    stored = real_server.create(REQUEST, made)
     labelled(stored)
-    answer = door.call("PUT", REQUEST.resource.path("default", "stored-before"), stored)
+    answer = real_server.call("PUT", REQUEST.resource.path("default", "stored-before"), stored)
     assert answer.accepted, answer.message
     answer.body["metadata"]["finalizers"] = []
-    freed = door.call("PUT", REQUEST.resource.path("default", "stored-before"), answer.body)
+    freed = real_server.call("PUT", REQUEST.resource.path("default", "stored-before"), answer.body)
     assert freed.accepted, freed.message
-    door.delete(REQUEST, made)
+    real_server.delete(REQUEST, made)
 
 
-def test_who_takes_our_finalizer_off_a_live_machine_is_told_what_it_costs(door: Door, policies: bool):
+@pytest.mark.parametrize(
+    ("attempt", "warned"),
+    [
+        (
+            {"launchedAt": "2026-11-01T00:00:00Z", "outcome": "Launched", "hourlyPrice": "1.67"},
+            "a machine of this request runs and costs $1.67 an hour",
+        ),
+        (
+            {"launchedAt": "2026-11-01T00:00:00Z", "outcome": "Launched"},
+            "a machine of this request runs. Without",
+        ),
+        (
+            {"offer": {"provider": "vast", "instanceType": "x", "hourlyPrice": "2.10"}},
+            "the outcome of an order of this request is not known yet: a machine may run and cost $2.10 an hour",
+        ),
+        ({"endedAt": "2026-11-01T00:00:00Z", "outcome": "NotCreated", "hourlyPrice": "1.67"}, ""),
+    ],
+    ids=["runs", "price unknown", "outcome unknown", "ended"],
+)
+def test_who_takes_our_finalizer_off_a_live_machine_is_told_what_it_costs(
+    real_server: RealApiServer, policies: bool, attempt: dict[str, Any], warned: str
+):
     if not policies:
         pytest.skip("this Kubernetes knows no policies")
     made = _object(REQUEST, "with-machine", {"gpuType": "A100"}, "default")
     made["metadata"]["finalizers"] = ["tgp.io/machine"]
-    stored = door.create(REQUEST, made)
-    attempt = {
-        "number": 1,
-        "token": "t",
-        "launchedAt": "2026-11-01T00:00:00Z",
-        "outcome": "Launched",
-        "hourlyPrice": "1.67",
-    }
+    stored = real_server.create(REQUEST, made)
     path = REQUEST.resource.path("default", "with-machine")
-    stored["status"] = {"phase": "Ready", "attempts": [attempt]}
-    written = door.call("PUT", f"{path}/status", stored)
+    stored["status"] = {"phase": "Ready", "attempts": [{"number": 1, "token": "t", **attempt}]}
+    written = real_server.call("PUT", f"{path}/status", stored)
     assert written.accepted, written.message
     written.body["metadata"]["finalizers"] = []
-    freed = door.call("PUT", path, written.body)
+    freed = real_server.call("PUT", path, written.body)
+    real_server.delete(REQUEST, made)
     assert freed.accepted, freed.message
+    if not warned:
+        assert freed.warnings == ()
+        return
     (warning,) = freed.warnings
-    assert "a machine of this request runs and costs $1.67 an hour" in warning
+    assert warned in warning
     assert "tgp doctor --fix" in warning
-    door.delete(REQUEST, made)

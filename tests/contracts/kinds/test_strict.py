@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.amounts import amount
-from tests.contracts.kinds.door import Door, side_by_side
 from tests.contracts.kinds.manifests import Maker, Manifest
+from tests.contracts.kinds.real_api_server import RealApiServer, side_by_side
 from tgp.api.decoding import UnreadableObject, decode, strict
 from tgp.api.field_error import Invalid
 from tgp.api.kinds import KINDS
@@ -118,9 +118,9 @@ def verdict(manifest: dict[str, Any]) -> str:
     return ""
 
 
-def test_strict_and_the_api_server_agree_beyond_the_spec_s_rules(door: Door):
+def test_strict_and_the_api_server_agree_beyond_the_spec_s_rules(real_server: RealApiServer):
     trials = manifests()
-    answers = side_by_side(lambda trial: door.try_create(trial.kind, trial.object), trials)
+    answers = side_by_side(lambda trial: real_server.try_create(trial.kind, trial.object), trials)
     accepted, disagreements, unreadable = 0, [], []
     for trial, answer in zip(trials, answers, strict=True):
         assert answer.status in (200, 201, 400, 422), answer.message
@@ -137,18 +137,20 @@ def test_strict_and_the_api_server_agree_beyond_the_spec_s_rules(door: Door):
 
 
 @pytest.mark.parametrize("text", ["\ud83d", "a\ude00", "\ude00\ud83d"])
-def test_half_a_character_is_refused_by_its_field_where_the_server_would_change_it(door: Door, text: str):
+def test_half_a_character_is_refused_by_its_field_where_the_server_would_change_it(
+    real_server: RealApiServer, text: str
+):
     manifest = a_class(text)
-    answer = door.try_create(KINDS[0], manifest)
+    answer = real_server.try_create(KINDS[0], manifest)
 
     assert answer.accepted
     assert "\ufffd" in answer.body["metadata"]["annotations"]["a"]
     assert "metadata.annotations.a" in verdict(manifest)
 
 
-def test_a_character_in_two_halves_is_one(door: Door):
+def test_a_character_in_two_halves_is_one(real_server: RealApiServer):
     manifest = a_class("\ud83d\ude00")
-    answer = door.try_create(KINDS[0], manifest)
+    answer = real_server.try_create(KINDS[0], manifest)
 
     assert answer.body["metadata"]["annotations"]["a"] == GRIN
     assert strict(manifest).metadata.annotations["a"] == GRIN
@@ -162,7 +164,9 @@ def test_a_character_in_two_halves_is_one(door: Door):
         ({"name": "s", "clientIdKey": "x"}, False),
     ],
 )
-def test_equal_credentials_at_class_and_provider_do_not_contradict_each_other(door: Door, inner: dict, taken: bool):
+def test_equal_credentials_at_class_and_provider_do_not_contradict_each_other(
+    real_server: RealApiServer, inner: dict, taken: bool
+):
     """Defaults are filled in for the class, and not for items of lists."""
     manifest = a_class("a")
     manifest["spec"] = {
@@ -171,7 +175,7 @@ def test_equal_credentials_at_class_and_provider_do_not_contradict_each_other(do
             {"name": "vultr", "talosConfig": {"tailscaleConfig": {"oauthCredentialsSecretRef": inner}}},
         ],
     }
-    answer = door.try_create(KINDS[0], manifest)
+    answer = real_server.try_create(KINDS[0], manifest)
 
     assert answer.accepted is taken, answer.message
     assert (verdict(manifest) == "") is taken

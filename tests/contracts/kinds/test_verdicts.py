@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.amounts import amount
-from tests.contracts.kinds.door import Answer, Door, side_by_side
 from tests.contracts.kinds.manifests import Maker, Manifest, asked_of
+from tests.contracts.kinds.real_api_server import Answer, RealApiServer, side_by_side
 from tgp.api.field_error import FieldError, Reason
 from tgp.api.kinds import BUDGET, KINDS, REQUEST, Kind
 from tgp.api.validation import default, prune, unknown_fields, validate
@@ -61,27 +61,27 @@ def planned(kind: Kind, count: int) -> Iterator[Manifest]:
         yield Manifest(kind, maker.whole(), "whole") if number % 5 < 2 else maker.broken()
 
 
-def tries(door: Door, kind: Kind, count: int) -> Iterator[Trial]:
+def tries(real_server: RealApiServer, kind: Kind, count: int) -> Iterator[Trial]:
     manifests = list(planned(kind, count))
-    answers = side_by_side(lambda manifest: door.try_create(kind, manifest.object), manifests)
+    answers = side_by_side(lambda manifest: real_server.try_create(kind, manifest.object), manifests)
     for manifest, answer in zip(manifests, answers, strict=True):
         yield Trial(manifest, None, answer)
 
 
-def updates(door: Door, kind: Kind, count: int) -> Iterator[Trial]:
+def updates(real_server: RealApiServer, kind: Kind, count: int) -> Iterator[Trial]:
     """Changes to stored objects: the rules that compare with what was."""
     maker = Maker(kind, f"{SEED}/updates")
-    stored = [door.create(kind, maker.whole(density=0.6)) for _ in range(STORED)]
+    stored = [real_server.create(kind, maker.whole(density=0.6)) for _ in range(STORED)]
     about_changes = [rule for rule in maker.rules.values() if "oldSelf" in rule.cel]
     plan = [(stored[0], maker.breaking(rule, stored[0])) for rule in about_changes]
     for number in range(count - len(plan)):
         old = stored[number % STORED]
         plan.append((old, maker.changed(old)))
-    answers = side_by_side(lambda pair: door.try_update(kind, pair[1].object), plan)
+    answers = side_by_side(lambda pair: real_server.try_update(kind, pair[1].object), plan)
     for (old, manifest), answer in zip(plan, answers, strict=True):
         yield Trial(manifest, old, answer)
     for each in stored:
-        door.delete(kind, each)
+        real_server.delete(kind, each)
 
 
 def judge(trial: Trial, tally: Tally, schema: dict[str, Any]) -> None:
@@ -136,15 +136,15 @@ def _means(their: tuple[str, str, str], blame: tuple[str, str, str]) -> bool:
 
 
 @pytest.fixture(scope="module")
-def tally(door: Door) -> Tally:
-    found = Tally(door.newest)
+def tally(real_server: RealApiServer) -> Tally:
+    found = Tally(real_server.newest)
     for kind in KINDS:
         count = int(MANIFESTS * SHARES[kind.resource.kind])
         schema = Maker(kind, SEED).schema
         share = count // 3 if kind in UPDATED else 0
-        for trial in tries(door, kind, count - share):
+        for trial in tries(real_server, kind, count - share):
             judge(trial, found, schema)
-        for trial in updates(door, kind, share) if share else ():
+        for trial in updates(real_server, kind, share) if share else ():
             judge(trial, found, schema)
     return found
 

@@ -3,7 +3,7 @@
 from click.testing import CliRunner
 
 from tests.contracts.kinds.conftest import install
-from tests.contracts.kinds.door import Door
+from tests.contracts.kinds.real_api_server import RealApiServer
 from tests.contracts.kinds.test_early_manifests import EARLY, read
 from tgp.api.decoding import kind_of
 from tgp.api.resource import CUSTOM_RESOURCE_DEFINITION
@@ -12,7 +12,7 @@ from tools.controlplane.kubectl import Kubectl
 from tools.controlplane.plane import ControlPlane
 
 
-def test_explain_reads_like_a_manual(door: Door, kubectl: Kubectl):
+def test_explain_reads_like_a_manual(real_server: RealApiServer, kubectl: Kubectl):
     text = " ".join(kubectl("explain", "gpunodepool.spec.disruption.budgets").split())
 
     assert (
@@ -21,16 +21,16 @@ def test_explain_reads_like_a_manual(door: Door, kubectl: Kubectl):
     assert "IANA time zone of schedule, such as Europe/Berlin. Default UTC." in text
 
 
-def test_get_shows_our_kinds_together_with_their_columns(door: Door, kubectl: Kubectl):
+def test_get_shows_our_kinds_together_with_their_columns(real_server: RealApiServer, kubectl: Kubectl):
     stored = [read(path) for path in EARLY]
     for manifest in stored:
-        door.create(kind_of(manifest), manifest)
+        real_server.create(kind_of(manifest), manifest)
     try:
         together = kubectl("get", "tgp", "-A")
         wide = kubectl("get", "gnp", "-n", "default", "-o", "wide")
     finally:
         for manifest in stored:
-            door.delete(kind_of(manifest), manifest)
+            real_server.delete(kind_of(manifest), manifest)
 
     for column in ("READY", "HOURLY", "PHASE", "MACHINES", "MODE"):
         assert column in together
@@ -56,7 +56,7 @@ def test_get_shows_our_kinds_together_with_their_columns(door: Door, kubectl: Ku
     ]
 
 
-def test_the_command_line_brings_a_real_cluster_up_to_date(control_plane: ControlPlane, door: Door):
+def test_the_command_line_brings_a_real_cluster_up_to_date(control_plane: ControlPlane, real_server: RealApiServer):
     """Created or changed once, then unchanged; diff finds what another client changed and nothing else."""
     where = ("--kubeconfig", str(control_plane.kubeconfig), "--legacy-budgets")
     assert run("apply", *where).exit_code == 0
@@ -65,13 +65,13 @@ def test_the_command_line_brings_a_real_cluster_up_to_date(control_plane: Contro
     assert run("diff", *where).exit_code == 0
 
     path = CUSTOM_RESOURCE_DEFINITION.path(name="gpunodepools.tgp.io")
-    stored = door.call("GET", path).body
+    stored = real_server.call("GET", path).body
     stored["spec"]["names"]["shortNames"] = ["pools"]
-    assert door.call("PUT", path, stored).accepted
+    assert real_server.call("PUT", path, stored).accepted
     different = run("diff", *where)
     assert different.exit_code == 1
     assert "-    - pools" in different.output
-    install(door)
+    install(real_server)
 
 
 def run(*arguments: str):

@@ -357,6 +357,12 @@ async def a_server_says_of_which_release_it_is(ground: Ground) -> None:
     assert re.fullmatch(r"v1\.\d+\.\d+", await ground.cluster.version())
 
 
+async def a_server_says_which_groups_it_has(ground: Ground) -> None:
+    groups = await ground.cluster.groups()
+    assert {"batch", "apps"} <= groups
+    assert "kueue.x-k8s.io" not in groups
+
+
 # Election and events
 
 
@@ -426,6 +432,7 @@ CASES: tuple[Case, ...] = (
     a_certificate_request_is_denied,
     a_verdict_about_something_else_than_was_seen_is_a_conflict,
     a_server_says_of_which_release_it_is,
+    a_server_says_which_groups_it_has,
     a_lease_is_won_renewed_and_given_back,
     events_are_counted_on_their_object,
 )

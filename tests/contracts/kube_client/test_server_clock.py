@@ -35,7 +35,7 @@ class HandClock:
         self.wall += timedelta(0 if frozen else seconds / 86_400)
 
 
-class Scene:
+class ClockSetup:
     """A machine and servers whose true time is counted from START."""
 
     def __init__(self, wall_off: timedelta = timedelta()) -> None:
@@ -68,131 +68,131 @@ def date_of(moment: datetime) -> str:
 
 
 def test_before_the_first_reply_the_machines_own_clock_counts():
-    scene = Scene(HOUR)
+    setup = ClockSetup(HOUR)
 
-    assert scene.clock.now() == scene.host.now()
-    assert scene.clock.skew == timedelta()
+    assert setup.clock.now() == setup.host.now()
+    assert setup.clock.skew == timedelta()
 
 
 def test_a_machines_clock_that_agrees_is_kept_to_the_microsecond():
-    scene = Scene()
-    scene.hear()
+    setup = ClockSetup()
+    setup.hear()
 
-    assert scene.clock.now() == scene.host.now()
+    assert setup.clock.now() == setup.host.now()
 
 
 @pytest.mark.parametrize("wrong", [HOUR, -HOUR, DAY, -DAY, timedelta(seconds=3)])
 def test_at_the_start_the_servers_word_is_taken(wrong):
-    scene = Scene(wrong)
-    scene.hear()
+    setup = ClockSetup(wrong)
+    setup.hear()
 
-    assert scene.error <= timedelta(seconds=1)
-    assert abs(scene.clock.skew - wrong) <= timedelta(seconds=1)
+    assert setup.error <= timedelta(seconds=1)
+    assert abs(setup.clock.skew - wrong) <= timedelta(seconds=1)
 
 
 @pytest.mark.parametrize("jump", [HOUR, -HOUR, DAY, -DAY])
 def test_a_jump_of_the_wall_clock_changes_nothing(jump):
-    scene = Scene()
-    scene.hear()
-    before = scene.clock.now()
-    scene.host.wall += jump
+    setup = ClockSetup()
+    setup.hear()
+    before = setup.clock.now()
+    setup.host.wall += jump
 
-    assert scene.clock.now() == before
-    assert scene.clock.skew == jump
-    scene.for_a_while(3600)
-    assert scene.error < timedelta(seconds=1)
-    assert not scene.clock.disputed
+    assert setup.clock.now() == before
+    assert setup.clock.skew == jump
+    setup.for_a_while(3600)
+    assert setup.error < timedelta(seconds=1)
+    assert not setup.clock.disputed
 
 
 def test_a_wall_clock_that_stands_still_does_not_stop_time():
-    scene = Scene()
-    scene.hear()
-    scene.for_a_while(3600, frozen=True)
+    setup = ClockSetup()
+    setup.hear()
+    setup.for_a_while(3600, frozen=True)
 
-    assert scene.error < timedelta(seconds=1)
-    assert scene.clock.skew < -timedelta(minutes=59)
+    assert setup.error < timedelta(seconds=1)
+    assert setup.clock.skew < -timedelta(minutes=59)
 
 
 @pytest.mark.parametrize("wrong", [HOUR, -DAY])
 def test_of_two_servers_the_wrong_one_moves_nothing_however_long_they_take_turns(wrong):
-    scene = Scene()
-    scene.hear()
-    scene.for_a_while(4 * BELIEVED_AFTER, [timedelta(), wrong, wrong])
+    setup = ClockSetup()
+    setup.hear()
+    setup.for_a_while(4 * BELIEVED_AFTER, [timedelta(), wrong, wrong])
 
-    assert scene.error < timedelta(seconds=1)
+    assert setup.error < timedelta(seconds=1)
 
 
 def test_two_servers_that_are_wrong_in_different_ways_are_not_believed_together():
-    scene = Scene()
-    scene.hear()
-    scene.for_a_while(4 * BELIEVED_AFTER, [HOUR, -HOUR])
+    setup = ClockSetup()
+    setup.hear()
+    setup.for_a_while(4 * BELIEVED_AFTER, [HOUR, -HOUR])
 
-    assert scene.error < timedelta(seconds=1)
+    assert setup.error < timedelta(seconds=1)
 
 
 @pytest.mark.parametrize("wrong", [HOUR, -HOUR])
 def test_what_every_reply_of_ten_minutes_says_is_believed(wrong):
-    scene = Scene()
-    scene.hear()
-    scene.for_a_while(BELIEVED_AFTER - 10, [wrong])
-    assert scene.error < timedelta(seconds=1), "not yet"
-    assert scene.clock.disputed
+    setup = ClockSetup()
+    setup.hear()
+    setup.for_a_while(BELIEVED_AFTER - 10, [wrong])
+    assert setup.error < timedelta(seconds=1), "not yet"
+    assert setup.clock.disputed
 
-    scene.for_a_while(30, [wrong])
-    assert abs(scene.clock.now() - scene.truth - wrong) <= timedelta(seconds=1)
-    assert not scene.clock.disputed
+    setup.for_a_while(30, [wrong])
+    assert abs(setup.clock.now() - setup.truth - wrong) <= timedelta(seconds=1)
+    assert not setup.clock.disputed
 
 
 def test_two_replies_on_both_sides_of_a_long_silence_prove_nothing():
-    scene = Scene()
-    scene.hear()
-    scene.hear(HOUR)
-    scene.host.pass_by(2 * BELIEVED_AFTER)
-    scene.hear(HOUR)
+    setup = ClockSetup()
+    setup.hear()
+    setup.hear(HOUR)
+    setup.host.pass_by(2 * BELIEVED_AFTER)
+    setup.hear(HOUR)
 
-    assert scene.error < timedelta(seconds=1)
+    assert setup.error < timedelta(seconds=1)
 
 
 def test_a_slow_reply_is_no_other_time():
     """The second in it was the truth at some unknown time between call and reply."""
-    scene = Scene()
-    scene.hear()
+    setup = ClockSetup()
+    setup.hear()
     for _ in range(20):
-        scene.hear(-timedelta(seconds=20), took=25)
+        setup.hear(-timedelta(seconds=20), took=25)
 
-    assert not scene.clock.disputed
-    assert scene.error < timedelta(seconds=1)
+    assert not setup.clock.disputed
+    assert setup.error < timedelta(seconds=1)
 
 
 def test_without_a_date_there_is_nothing_to_follow():
-    scene = Scene(HOUR)
+    setup = ClockSetup(HOUR)
     for text in ("", "yesterday", "2026-11-16T12:00:00Z", "Mon, 99 Nov 2026 99:00:00 GMT", "\x00"):
-        scene.clock.heard(text, scene.host.boot)
+        setup.clock.heard(text, setup.host.boot)
 
-    assert scene.clock.now() == scene.host.now()
+    assert setup.clock.now() == setup.host.now()
 
 
 @given(st.lists(st.tuples(st.floats(0, 30), st.floats(0, 5), st.floats(-1.9, 1.9)), max_size=60))
 def test_small_differences_are_followed_and_time_never_runs_backwards(replies):
-    scene = Scene()
-    scene.hear()
+    setup = ClockSetup()
+    setup.hear()
     for pause, took, off in replies:
-        before = scene.clock.now()
-        scene.host.pass_by(pause)
-        scene.hear(timedelta(seconds=off), took)
-        assert scene.clock.now() >= before
-    assert scene.error <= 2 * NEAR
+        before = setup.clock.now()
+        setup.host.pass_by(pause)
+        setup.hear(timedelta(seconds=off), took)
+        assert setup.clock.now() >= before
+    assert setup.error <= 2 * NEAR
 
 
 def test_a_slow_drift_is_followed():
     """A boot clock that is too fast by 200 parts in a million is off by 17 seconds a day."""
-    scene = Scene()
-    scene.hear()
+    setup = ClockSetup()
+    setup.hear()
     for number in range(8640):
-        scene.host.pass_by(10)
-        scene.hear(-timedelta(seconds=number * 10 * 200e-6))
+        setup.host.pass_by(10)
+        setup.hear(-timedelta(seconds=number * 10 * 200e-6))
 
-    assert abs(scene.clock.now() - scene.truth + timedelta(seconds=86_400 * 200e-6)) <= timedelta(seconds=1.1)
+    assert abs(setup.clock.now() - setup.truth + timedelta(seconds=86_400 * 200e-6)) <= timedelta(seconds=1.1)
 
 
 def test_every_reply_and_the_head_of_every_stream_tells_the_time_but_not_what_a_proxy_says():

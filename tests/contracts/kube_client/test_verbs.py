@@ -9,9 +9,9 @@ import pytest
 
 from tests.contracts.kube_client.scripted import ScriptedHttp, a_status, in_virtual_time, json_reply
 from tgp.adapters.kube.client import READ_TRIES, KubeCluster
-from tgp.adapters.kube.token_bucket import TokenRate
 from tgp.api.resource import EVENT, GPU_NODE_CLASS, GPU_REQUEST, LEASE, POD
 from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.token_bucket import TokenRate
 from tgp.ports.cluster import Blocked, ClusterBusy, Conflict, NotFound, Refused, WriteUnknown
 from tgp.ports.http import NeverLeft, NoAnswer, Reply
 from tgp.ports.leadership import NotLeading

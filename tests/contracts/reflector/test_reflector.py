@@ -4,16 +4,26 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import timedelta
 
 import pytest
 
-from tests.contracts.reflector.served import Even, Noted, ServedPods, a_refusal, a_status, in_virtual_time
+from tests.contracts.reflector.served import (
+    Even,
+    Noted,
+    ServedPods,
+    a_bookmark,
+    a_refusal,
+    a_status,
+    in_virtual_time,
+)
 from tgp.adapters.kube.index import by_node
 from tgp.adapters.kube.interning import FEW
 from tgp.adapters.kube.list import ListTarget
 from tgp.adapters.kube.records.kinds import pods
 from tgp.adapters.kube.reflector import AWAITED, REWIND_AFTER, Reflector, State
 from tgp.adapters.kube.store import Store
+from tgp.adapters.kube.watch import WatchTimes
 from tgp.api.resource import POD
 from tgp.core.model.pod import Pod
 from tgp.ports.http import NeverLeft, NoAnswer
@@ -273,6 +283,26 @@ def test_a_quiet_kind_costs_little():
             assert len(served.calls) <= 3600 / 30 + 2
             assert rig.noted.facts == []
             assert rig.reflector.silent_for() <= 60
+
+    in_virtual_time(scenario())
+
+
+def test_in_a_long_watch_a_bookmark_confirms_the_store_and_an_event_does_not():
+    """After an outage events come late, one by one: the first of them does not say that all have come."""
+
+    async def scenario():
+        served = ServedPods()
+        times = WatchTimes(600, 700, timedelta(seconds=800))
+        async with reflecting(served, times=times) as rig:
+            await rig.store.wait_synced()
+            await asyncio.sleep(100)
+            served.create("a")
+            await asyncio.sleep(1)
+            assert rig.names() == ["a"]
+            assert rig.reflector.silent_for() > 100
+            served.garble(a_bookmark(served.version))
+            await asyncio.sleep(1)
+            assert rig.reflector.silent_for() <= 1
 
     in_virtual_time(scenario())
 

@@ -80,7 +80,7 @@ def test_it_is_renewed_after_two_thirds_of_its_life_and_when_the_clock_is_outsid
 
 
 @pytest.mark.parametrize("days", [61, 365, -365, 2500, 4000])
-def test_what_is_made_then_is_kept_and_whoever_trusts_the_former_authority_still_does(days):
+def test_what_is_made_then_is_kept_and_clients_of_the_former_authority_still_trust_it(days):
     """Its key stays: no scraper has to read the ConfigMap first."""
     now = NOW + timedelta(days=days)
     step = decided(now=now)

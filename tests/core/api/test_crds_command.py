@@ -12,7 +12,7 @@ from tgp.interfaces.cli.crds import crds
 from tgp.ports.cluster import Forbidden, NotFound, Written
 
 
-class Shelf:
+class StoredDefinitions:
     """As much of a cluster as the command needs: definitions by name."""
 
     def __init__(self, *stored, forbidden=False):
@@ -46,8 +46,8 @@ def as_stored(definition):
     return stored
 
 
-def run(shelf, *arguments):
-    return CliRunner().invoke(crds, arguments, obj=shelf)
+def run(stored_definitions, *arguments):
+    return CliRunner().invoke(crds, arguments, obj=stored_definitions)
 
 
 def test_printed_yaml_is_the_definitions():
@@ -67,28 +67,28 @@ def test_applying_says_what_became_of_each():
     ours = definitions()
     older = copy.deepcopy(ours[1])
     older["spec"]["versions"][0]["additionalPrinterColumns"].pop()
-    shelf = Shelf(ours[0], older)
+    stored_definitions = StoredDefinitions(ours[0], older)
 
-    assert run(shelf, "apply").output.splitlines() == [
+    assert run(stored_definitions, "apply").output.splitlines() == [
         "gpunodeclasses.tgp.io: unchanged",
         "gpunodepools.tgp.io: changed",
         "gpurequests.tgp.io: created",
         "gpuworkloadbudgets.tgp.io: created",
     ]
-    assert shelf.stored["gpunodepools.tgp.io"] == ours[1]
+    assert stored_definitions.stored["gpunodepools.tgp.io"] == ours[1]
 
 
 def test_the_legacy_definition_is_applied_only_when_asked_for():
-    shelf = Shelf()
-    run(shelf, "apply")
-    assert "gpuworkloadbudgets.budget.zxuhan.dev" not in shelf.stored
+    stored_definitions = StoredDefinitions()
+    run(stored_definitions, "apply")
+    assert "gpuworkloadbudgets.budget.zxuhan.dev" not in stored_definitions.stored
 
-    run(shelf, "apply", "--legacy-budgets")
-    assert "gpuworkloadbudgets.budget.zxuhan.dev" in shelf.stored
+    run(stored_definitions, "apply", "--legacy-budgets")
+    assert "gpuworkloadbudgets.budget.zxuhan.dev" in stored_definitions.stored
 
 
 def test_equal_definitions_have_no_difference_whatever_the_server_added():
-    result = run(Shelf(*definitions()), "diff")
+    result = run(StoredDefinitions(*definitions()), "diff")
 
     assert (result.exit_code, result.output) == (0, "")
 
@@ -97,7 +97,7 @@ def test_a_difference_is_shown_line_by_line_and_ends_with_one():
     older = definitions()
     weight = older[1]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["weight"]
     weight["maximum"] = 10
-    result = run(Shelf(*older), "diff")
+    result = run(StoredDefinitions(*older), "diff")
 
     assert result.exit_code == 1
     lines = result.output.splitlines()
@@ -109,21 +109,30 @@ def test_a_difference_is_shown_line_by_line_and_ends_with_one():
 
 
 def test_a_missing_definition_is_all_new():
-    result = run(Shelf(*definitions()[1:]), "diff")
+    result = run(StoredDefinitions(*definitions()[1:]), "diff")
 
     assert result.exit_code == 1
     assert "+++ tgp/gpunodeclasses.tgp.io" in result.output
 
 
+def test_as_json_every_kind_is_listed_with_its_difference():
+    result = run(StoredDefinitions(*definitions()[1:]), "diff", "-o", "json")
+    kinds = {each["name"]: each for each in json.loads(result.output)["kinds"]}
+
+    assert result.exit_code == 1
+    assert kinds["gpunodeclasses.tgp.io"]["installed"] is False
+    assert [name for name, each in kinds.items() if each["difference"]] == ["gpunodeclasses.tgp.io"]
+
+
 def test_not_being_able_to_tell_is_not_a_difference():
-    result = run(Shelf(forbidden=True), "diff")
+    result = run(StoredDefinitions(forbidden=True), "diff")
 
     assert result.exit_code == 2
     assert "not allowed" in result.output
 
 
 def test_a_refusal_while_applying_is_an_error_without_a_traceback():
-    result = run(Shelf(forbidden=True), "apply")
+    result = run(StoredDefinitions(forbidden=True), "apply")
 
     assert result.exit_code == 1
     assert result.output.startswith("Error: reading")

@@ -144,8 +144,8 @@ def _calls(luck, resource, schema):
     manager, json = (("fieldManager", "f"),), (("Content-Type", "application/json"),)
     yield Call("POST", collection, (), json, sent)
     yield Call("PUT", f"{collection}/one", (), json, sent)
-    for door in ("", "/status", "/approval", "/finalize", "/scale"):
-        yield Call("PATCH", f"{collection}/one{door}", manager, (("Content-Type", kind),), change)
+    for subresource in ("", "/status", "/approval", "/finalize", "/scale"):
+        yield Call("PATCH", f"{collection}/one{subresource}", manager, (("Content-Type", kind),), change)
     yield Call("PUT", f"{collection}/one/status", (), json, sent)
     yield Call("GET", collection, (), (("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io"),))
     yield Call("DELETE", f"{collection}/one", (), (), change if luck.random() < 0.3 else b"")
@@ -198,9 +198,9 @@ def test_a_strange_request_is_answered():
     run(script())
 
 
-@pytest.mark.parametrize("door", ["eviction", "binding"])
-def test_a_strange_word_at_a_pods_door_is_answered(door):
-    luck = Random(door)
+@pytest.mark.parametrize("subresource", ["eviction", "binding"])
+def test_a_strange_word_at_a_pods_door_is_answered(subresource):
+    luck = Random(subresource)
 
     async def script():
         client = await _prepared()
@@ -208,7 +208,7 @@ def test_a_strange_word_at_a_pods_door_is_answered(door):
             part = _anything(luck)
             sent = {"metadata": {"name": "one"}, "target": part, "deleteOptions": part}
             for body in (part, sent):
-                path = f"/api/v1/namespaces/default/pods/one/{door}"
+                path = f"/api/v1/namespaces/default/pods/one/{subresource}"
                 await _check(client, Call("POST", path, (), (), msgspec.json.encode(body)))
 
     run(script())

@@ -6,8 +6,21 @@ import numpy as np
 import pytest
 
 from tests.amounts import amount
-from tgp.core.budgets.account import BUCKETS, HOURS_KEPT, UNSURE, USD, USED, BudgetAccount, OpenPod, fresh, take_up
-from tgp.core.budgets.packing import NewerAccount, NotAnAccount, pack, unpack
+from tgp.api.budget import ACCOUNT_MAX
+from tgp.core.budgets.account import (
+    BUCKETS,
+    HOURS_KEPT,
+    REST,
+    UNSURE,
+    USD,
+    USED,
+    BudgetAccount,
+    OpenPod,
+    fresh,
+    take_up,
+    width_of,
+)
+from tgp.core.budgets.packing import NewerAccount, NotAnAccount, pack, packed_to_fit, unpack
 from tgp.core.budgets.spans import Sighting
 
 NOW = 1_800_000_000 // 3600 * 3600
@@ -85,7 +98,8 @@ def test_packing_loses_nothing(seed):
         account.charge(luck.choice((USED, USD, UNSURE)), since, to, milli)
     for number in range(20 * seed):
         start = None if number % 3 == 0 else NOW - luck.randrange(DAY)
-        account.open[uid(number)] = OpenPod(start, 1000, None if number % 2 else 5, None if number % 5 else NOW)
+        pod = OpenPod(start, 1000, None if number % 2 else 5, None if number % 5 else NOW)
+        account.open[uid(number)] = pod if number % 4 else pod.cut(NOW)
     account.ended = {uid(900 + number): NOW for number in range(seed)}
     back = unpack(pack(account))
     for name in ("sums", "peaks", "hourly"):
@@ -107,6 +121,45 @@ def test_an_idle_account_is_short_and_a_busy_one_fits():
     for _ in range(4500):
         account.open[luck.randbytes(6)] = OpenPod(NOW - luck.randrange(DAY), 1000, 2_490_000)
     assert len(pack(account)) <= 96 * 1024
+
+
+def a_crowd(pods: int) -> BudgetAccount:
+    """So different pods that no two of them share a byte."""
+    luck, account = random.Random(2), fresh(24, NOW)
+    for number in range(pods):
+        start = NOW - luck.randrange(100, DAY)
+        account.open[uid(number)] = OpenPod(start, luck.randrange(10**6, 10**9), luck.randrange(10**6, 10**9))
+    return account
+
+
+def test_more_open_pods_than_the_field_holds_are_charged_as_one_the_smallest_first():
+    account = a_crowd(20_000)
+    text, as_one = packed_to_fit(account)
+    assert len(text) <= ACCOUNT_MAX
+    assert 0 < as_one < 20_000
+    back = unpack(text)
+    kept = {each for each in back.open if each != REST}
+    assert len(kept) == 20_000 - as_one
+    smallest = max(account.open[each].milli for each in account.open if each not in kept)
+    assert smallest <= min(back.open[each].milli for each in kept)
+    for series in (USED, USD):
+        for later in (0, 4800):
+            assert back.used(series, NOW + later) == account.used(series, NOW + later), "a reader sees the same"
+    assert packed_to_fit(a_crowd(100))[1] == 0
+    assert len(account.open) == 20_000, "only the copy is smaller"
+
+
+def test_pods_that_were_charged_as_one_are_known_again_and_the_rest_of_them_is_unsure():
+    account = a_crowd(20_000)
+    text, _ = packed_to_fit(account)
+    gone = min(account.open, key=lambda each: account.open[each].milli)
+    listed = [Sighting(each, pod.milli, pod.start, rate=pod.rate) for each, pod in account.open.items() if each != gone]
+    back, later = unpack(text), NOW + 600
+    take_up(back, listed, later, alive_until=NOW, seen={})
+    assert back.open.keys() == account.open.keys() - {gone}
+    assert back.used(USED, later) == account.used(USED, later)
+    assert back.used(UNSURE, later) == account.open[gone].milli * 600
+    assert back.used(USED, later + 120) == account.used(USED, later + 120) - account.open[gone].milli * 120
 
 
 @pytest.mark.parametrize("damage", ["", "x", "1.", "1.AAAA", "1.!!!", "nonsense", "².AAAA"])
@@ -134,11 +187,66 @@ def test_a_longer_window_refunds_nothing_and_a_shorter_one_neither():
     assert HOURS_KEPT == 744
 
 
+@pytest.mark.parametrize("hours", [2161, 4000, 8784])
+@pytest.mark.parametrize("before", [2160, 2200, 8000])
+def test_another_long_window_keeps_what_is_older_than_the_hours(before, hours):
+    account, spans = fresh(before, NOW), []
+    luck = random.Random(f"{before}/{hours}")
+    for _ in range(100):
+        since = NOW - luck.randrange(DAY, 85 * DAY)
+        spans.append((since, since + luck.choice((60, 7200, DAY)), 1000))
+        account.charge(USED, *spans[-1])
+    changed, lasts = account.with_window(fresh(hours, NOW).width), 24 * 3600 * 1000
+    for at in (NOW, NOW + 3 * DAY, NOW + 30 * DAY, NOW + 80 * DAY):
+        real = truth(spans, at - changed.window, at)
+        assert real <= changed.used(USED, at) <= real + lasts, "no more than what one bucket and one hour hold"
+    assert changed.used(USED, NOW + 9000 * 3600) == 0
+
+
+@pytest.mark.parametrize("seed", range(amount(10, 200)))
+def test_use_never_falls_but_by_the_window_or_a_reset(seed):
+    """Whatever is seen, cut, closed, packed, taken up or counted by another window."""
+    luck = random.Random(seed)
+    hours = luck.choice((1, 24, 720, 2160))
+    account, now = fresh(hours, NOW), NOW
+    for _ in range(60):
+        now += luck.choice((1, 30, 600, 7200, 5 * DAY))
+        left = account.used(USED, now)
+        number = luck.randrange(6)
+        held = account.open.get(uid(number))
+        match luck.randrange(7):
+            case 0 | 1:
+                milli = luck.choice((500, 1000))
+                account.see(Sighting(uid(number), milli, now, None), now)
+            case 2 if held is not None:
+                account.see(Sighting(uid(number), held.milli, held.start, now), now)
+            case 3:
+                account.close_open(now)
+            case 4:
+                account = unpack(pack(account))
+            case 5:
+                longer = luck.choice([each for each in (1, 24, 720, 2160, 2161, 8784) if each >= hours])
+                account, hours = account.with_window(width_of(longer)), longer
+            case 6:
+                listed = [Sighting(each, pod.milli, pod.start, None) for each, pod in account.open.items()]
+                take_up(account, listed[1:], now, alive_until=now, seen={})
+            case _:
+                account.advance(now)
+        assert account.used(USED, now) >= left
+    account.reset(now)
+    assert account.used(USED, now) == 0
+
+
 def test_a_resize_or_a_new_price_cuts_the_span_there():
     account = fresh(24, NOW)
     account.see(Sighting(uid(1), 1000, NOW, rate=100), NOW)
     assert account.see(Sighting(uid(1), 2000, NOW, rate=100), NOW + 100)
     assert account.see(Sighting(uid(1), 2000, NOW, rate=None), NOW + 200)
+    assert not account.see(Sighting(uid(1), 2000, NOW, rate=None), NOW + 250), "nothing has changed"
+    pod = account.open[uid(1)]
+    assert pod.used(NOW - 50, NOW + 300) == 500_000, "of the pod all of it is known"
+    assert pod.used(NOW + 100, NOW + 300) == 350_000, "of a window half of what was before the cut"
+    assert pod.used(NOW + 250, NOW + 300) == 100_000
     account.see(Sighting(uid(1), 2000, NOW, NOW + 300), NOW + 300)
     assert account.used(USED, NOW + 300) == 500_000
     assert account.used(USD, NOW + 300) == 20_000
@@ -162,8 +270,20 @@ TABLE = [
     ("never started, finished: its own both", OpenPod(None, 1000), (WRITTEN + 50, WRITTEN + 60), 10, 0, 0),
     ("open, gone: until now, sure while watched", OpenPod(WRITTEN - 100, 1000), None, 700, 300, 0),
     ("gone from a silent Node", OpenPod(WRITTEN - 100, 1000, None, WRITTEN - 40), None, 700, 640, 0),
+    ("open, ended just before the write", OpenPod(WRITTEN - 100, 1000), (WRITTEN - 99, WRITTEN - 30), 70, 0, 0),
+    (
+        "open, ended long before it: a wrong clock",
+        OpenPod(WRITTEN - 100, 1000),
+        (WRITTEN - 99, WRITTEN - 61),
+        700,
+        300,
+        0,
+    ),
+    ("never started, started long before: a wrong clock", OpenPod(None, 1000), (WRITTEN - 5000, None), 600, 0, 1),
+    ("never started, both long before", OpenPod(None, 1000), (WRITTEN - 5000, WRITTEN - 4000), 600, 600, 0),
     ("never started and gone: it may have run since", OpenPod(None, 1000), None, 600, 600, 0),
     ("ended: nothing", "ended", (WRITTEN - 90, WRITTEN - 10), 0, 0, 0),
+    ("ended, and short: nothing", "ended", (WRITTEN - 50, WRITTEN - 10), 0, 0, 0),
     ("finished before: it was counted", None, (WRITTEN - 500, WRITTEN - 60), 0, 0, 0),
     ("finished later: all of it", None, (WRITTEN - 30, WRITTEN - 20), 10, 0, 0),
     ("came and went: all of it", None, (WRITTEN + 10, WRITTEN + 30), 20, 0, 0),
@@ -196,6 +316,15 @@ def test_what_the_accounts_own_list_showed_finished_is_in_it_whatever_a_kubelets
     future = Sighting(uid(1), 1000, NOW - 10, NOW)
     take_up(account, [future], NOW, alive_until=ALIVE, seen={uid(1): 499})
     assert account.used(USED, NOW) == 0
+
+
+@pytest.mark.parametrize(("version", "used", "unsure"), [(499, 0, 0), (500, 0, 0), (501, 610, 610)])
+def test_a_pod_that_was_shown_as_ended_and_runs_by_a_later_state_goes_on(version, used, unsure):
+    account = fresh(24, WRITTEN)
+    account.version = 500
+    account.ended[uid(1)] = WRITTEN - 10
+    take_up(account, [Sighting(uid(1), 1000, WRITTEN - 90)], NOW, alive_until=ALIVE, seen={uid(1): version})
+    assert (account.used(USED, NOW), account.used(UNSURE, NOW)) == (used * 1000, unsure * 1000)
 
 
 def test_taking_up_twice_counts_nothing_twice():

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 import pytest
+from msgspec import structs
 
 from tgp.api.budget import (
     CountedWeight,
@@ -84,6 +85,17 @@ def test_a_refusal_names_the_budget_the_amounts_the_moment_and_the_next_command(
         "budget ml/team-a is used up (10.5 of 10 GPU-hours): hours come back at 2026-11-17T20:00:00Z. "
         "Next: tgp why budget/ml/team-a"
     )
+
+
+def test_a_refusal_names_dollars_where_they_are_limited_and_hours_on_top():
+    budget = a_budget()
+    budget = structs.replace(
+        budget,
+        spec=structs.replace(budget.spec, quota=Quota(gpu_hours=10, window_hours=24, usd="250")),
+        status=structs.replace(budget.status, quota_gpu_hours="12.5", consumed_usd="251.5"),
+    )
+    (text,) = said(a_pod(), budget).refusals
+    assert "ml/team-a is used up (10.5 of 12.5 GPU-hours, $251.5 of $250): hours come back at" in text
 
 
 @pytest.mark.parametrize(

@@ -42,12 +42,21 @@ def test_what_ran_is_charged_until_the_deletion_and_again_from_the_new_beginning
     [
         ({"resource": "cpu"}, 0, NOW + 60),
         ({}, NOW + 5, NOW + 60),  # its own account is newer: it went on from this one already
-        ({}, 0, NOW + 86_400),  # all of it has left the window
+        ({}, 0, NOW + 31 * 86_400),  # all of it has left every window
         ({"account": "1.broken"}, 0, NOW + 60),
     ],
 )
 def test_another_resource_an_older_account_or_a_late_return_inherits_nothing(changes, since, made_at):
     assert inherited(a_kept(**changes), GPU, since, made_at) is None
+
+
+def test_a_window_that_was_shortened_before_the_deletion_refunds_nothing():
+    account = fresh(24, NOW - 3600)
+    account.charge(USED, NOW - 3 * 3600, NOW - 2 * 3600, 1000)
+    line = kept(account.with_window(fresh(1, NOW).width), GPU, NOW, None, ())
+    back = inherited(line, GPU, 0, NOW + 4000)
+    assert back is not None
+    assert back.with_window(fresh(24, NOW).width).used(USED, NOW + 4000) == 3_600_000
 
 
 def test_nothing_kept_is_nothing_inherited():

@@ -25,6 +25,7 @@ from tgp.core.model.workload import Job
 NOW = datetime(2026, 1, 5, 10, tzinfo=UTC)
 BUDGET = ObjectKey("ml", "team-a")
 KEY = ObjectKey("ml", "train")
+INSTALLED = {"apps", "batch", "jobset.x-k8s.io", "kueue.x-k8s.io"}  # API groups
 
 
 def owned(kind: str, name: str, version: str = "") -> tuple[OwnerRef, ...]:
@@ -35,13 +36,28 @@ def owned(kind: str, name: str, version: str = "") -> tuple[OwnerRef, ...]:
     ("job", "manager"),
     [
         (Job(key=KEY), ""),
-        (Job(key=KEY, owners=owned("CronJob", "nightly")), ""),
+        (Job(key=KEY, owners=owned("CronJob", "nightly", "batch/v1")), ""),
         (Job(key=KEY, labels={KUEUE: "team"}), "Kueue"),
-        (Job(key=KEY, owners=owned("JobSet", "llm")), "JobSet llm"),
+        (Job(key=KEY, owners=owned("JobSet", "llm", "jobset.x-k8s.io/v1alpha2")), "JobSet llm"),
     ],
 )
 def test_a_job_with_a_manager_is_not_ours_to_suspend(job, manager):
-    assert manager_of(job) == manager
+    assert manager_of(job, INSTALLED) == manager
+    assert manager_of(job, None) == manager, "while it is not known what is installed"
+
+
+@pytest.mark.parametrize(
+    ("job", "groups"),
+    [
+        (Job(key=KEY, labels={KUEUE: "team"}), {"jobset.x-k8s.io"}),
+        (Job(key=KEY, owners=owned("JobSet", "llm", "jobset.x-k8s.io/v1alpha2")), {"kueue.x-k8s.io"}),
+        (Job(key=KEY, owners=owned("Job", "../..", "a b/../v1")), INSTALLED),
+        (Job(key=KEY, owners=owned("ConfigMap", "boss", "v1")), INSTALLED),
+        (Job(key=KEY, owners=owned("StatefulSet", "boss", "apps/v1")), None),
+    ],
+)
+def test_a_manager_that_is_not_installed_or_manages_no_jobs_is_none(job, groups):
+    assert manager_of(job, groups) == ""
 
 
 def test_only_a_job_of_kubernetes_itself_is_a_job():
@@ -73,7 +89,7 @@ def test_a_suspended_job_waits_as_what_its_pods_will_use():
         requests=Resources(500),
         annotations=marks(BUDGET, NOW, mirror=False, priority=-5),
     )
-    held = held_back(job, job.requests.milli("cpu"))
+    held = held_back(job, job.requests.milli("cpu"), INSTALLED)
     assert held is not None
     assert (held.milli, held.priority, held.since) == (1500, -5, NOW)
 
@@ -81,7 +97,7 @@ def test_a_suspended_job_waits_as_what_its_pods_will_use():
 @pytest.mark.parametrize("written", ["--5", "-", "5-", "²", "9" * 5000, "high"])
 def test_a_priority_that_a_user_has_written_over_counts_as_none(written):
     job = Job(key=KEY, suspended=True, annotations={**marks(BUDGET, NOW, mirror=False), PAUSED_PRIORITY: written})
-    held = held_back(job, 1000)
+    held = held_back(job, 1000, INSTALLED)
     assert held is not None
     assert held.priority == 0
 
@@ -91,16 +107,17 @@ def test_a_priority_that_a_user_has_written_over_counts_as_none(written):
 )
 def test_a_job_that_we_did_not_suspend_is_not_ours_to_resume(changes):
     mine = {"suspended": True, "annotations": {**marks(BUDGET, NOW, mirror=False), PAUSED_PRIORITY: "?"}}
-    assert held_back(Job(key=KEY, **{**mine, **changes}), 1000) is None
+    assert held_back(Job(key=KEY, **{**mine, **changes}), 1000, INSTALLED) is None
 
 
 def test_pods_that_run_on_are_named_with_what_to_do():
     pods = [(Pod(key=ObjectKey("ml", f"web-{number}")), Unpaused("ReplicaSet web")) for number in range(7)]
     said = unpaused_text([*pods, (Pod(key=ObjectKey("ml", "x")), Unpaused("Job train", "Kueue"))])
     assert said == (
-        "7 pods cannot be paused and run on: web-0 (ReplicaSet web), web-1 (ReplicaSet web), web-2 (ReplicaSet web), "
-        "web-3 (ReplicaSet web), web-4 (ReplicaSet web) and 2 more. Only Jobs can be suspended: run the work as a Job, "
-        "or set enforcement.action: Evict; Only annotated, because their controller would resume them: "
-        "Job train (Kueue). Stop them there, or set enforcement.action: Evict"
+        "7 pods cannot be paused and keep running: web-0 (ReplicaSet web), web-1 (ReplicaSet web), "
+        "web-2 (ReplicaSet web), web-3 (ReplicaSet web), web-4 (ReplicaSet web) and 2 more. "
+        "Only Jobs can be suspended: run the work as a Job, or set enforcement.action: Evict. Only annotated, "
+        "because their controller would resume them: Job train (Kueue). Stop them there, or set "
+        "enforcement.action: Evict"
     )
     assert unpaused_text([]) == ""

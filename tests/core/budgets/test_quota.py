@@ -227,6 +227,9 @@ def test_the_largest_that_ended_are_kept_until_they_leave_the_window():
     assert [row.pod for row in kept] == [f"p{number}" for number in range(13, 3, -1)]
     assert [row.pod for row in largest(kept, NOON + 60 * 13)] == ["p13"]
     assert ended_pod("p", None, Sighting(b"x", 1000, None, NOON)) is None
+    resized = ended_pod("p", OpenPod(NOON, 1000).cut(NOON + 3600), Sighting(b"x", 1000, NOON, NOON + 3600))
+    assert resized is not None
+    assert resized.gpu_hours == "1", "what it used before it was resized is its own, too"
 
 
 @pytest.mark.parametrize(
@@ -237,13 +240,15 @@ def test_the_largest_that_ended_are_kept_until_they_leave_the_window():
         ("2026-11-17T12:00:00Z alice", timedelta(0), None),
         ("2026-11-17T12:00:00Z alice", timedelta(seconds=-1), "alice"),
         ("soon alice", None, None),
+        ("2099-01-01T00:00:00Z alice", None, None),  # not yet: it would be newer than every other one
+        ("2026-11-17T12:00:00Z alice", timedelta(days=30_000), "alice"),  # one of the future was done before
         ("0001-01-01T00:00:00+23:00 alice", None, None),  # before the first year, in UTC
         ("", None, None),
     ],
 )
 def test_a_reset_is_done_once(written, done, who):
     before = None if done is None else datetime.fromtimestamp(NOON, UTC) + done
-    asked = reset_asked({"tgp.io/reset": written} if written else {}, before)
+    asked = reset_asked({"tgp.io/reset": written} if written else {}, before, datetime.fromtimestamp(NOON, UTC))
     assert (asked.who if asked is not None else None) == who
 
 

@@ -31,7 +31,7 @@ def test_pods_that_were_there_go_at_once_and_their_successors_at_growing_distanc
         seen.evicted(successor, now)
     assert waits == [1, 2, 4, 8, 16, 32, 60, 60]
     assert seen.told().startswith(
-        "Evicted pods are created again at once by ReplicaSet web (8 times): they are evicted"
+        "Evicted pods are created again at once by ReplicaSet web (8 times): each new pod is evicted"
     )
 
 

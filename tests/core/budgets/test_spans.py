@@ -98,6 +98,12 @@ def test_in_a_list_stamps_hold_from_the_pods_creation_on():
     assert sight_in_list(a_pod(started_at=ago(days=1)), GPU, SEEN).start == SEEN - 3 * 3600
 
 
+def test_no_stamp_of_before_it_had_a_node_is_believed():
+    pod = a_pod(phase=SUCCEEDED, started_at=ago(hours=2), ended_at=ago(hours=1), placed_at=ago(minutes=30))
+    seen = sight_in_list(pod, GPU, SEEN)
+    assert (seen.start, seen.end) == (SEEN - 1800, SEEN)
+
+
 def test_the_end_is_the_last_containers_and_without_one_the_moment_it_was_seen():
     assert sight(a_pod(phase=FAILED, ended_at=ago(seconds=7)), GPU, SEEN).end == SEEN - 7
     assert sight(a_pod(phase=FAILED), GPU, SEEN).end == SEEN

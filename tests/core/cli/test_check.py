@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 from tests.core.cli.rows import a_check
 from tgp.core.model.offer import BootMode
 from tgp.interfaces.cli.check import check
-from tgp.interfaces.cli.check_view import exit_code, next_command, render, summary
+from tgp.interfaces.cli.check_view import NO_CLUSTER, exit_code, next_command, render, summary
 from tgp.ports.cloud import Right
 from tgp.services.market_documents import Elsewhere, KeyVerdict
 from tgp.services.preflight_documents import CheckReport, ClusterFinding
@@ -79,7 +79,7 @@ def test_a_provider_of_containers_says_plainly_what_follows():
     assert "RunPod rents containers. They cannot boot Talos." in text
     assert "whatever bootPolicy says" in text
     assert "On sale now: L40S at Vultr from $1.67 an hour." in text
-    assert drawn(RUNPOD)[0] == "! RunPod"
+    assert drawn(RUNPOD)[2] == "! RunPod"
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,9 @@ def test_a_block_holds_all_that_was_learned_of_a_key():
         notes=("prices are from a table",),
     )
 
-    assert drawn(row)[:12] == [
+    assert drawn(row)[:14] == [
+        NO_CLUSTER,
+        "",
         "✗ Vultr",
         "    key       valid (VULTR_API_KEY)",
         "    account   acme",

@@ -190,6 +190,9 @@ def test_programs_get_every_row_and_every_note(how):
         "bootMode": "container",
         "join": "no (container)",
         "source": "live",
+        "openPorts": None,
+        "cuda": None,
+        "downloadMbps": None,
     }
     assert said["items"][3]["failedSecondsAgo"] == 245
     assert said["passedOver"] == {"too expensive": 210, "cannot boot Talos": 95}
@@ -226,6 +229,26 @@ def test_wide_leaves_nothing_out_however_narrow_the_terminal():
 
     assert lines[0].split()[-1] == "NAME"
     assert lines[1].endswith("webhook/vcg-l40s/cellar/on-demand")
+
+
+def test_wide_and_programs_say_what_a_marketplace_says_of_its_host():
+    rows = (a_row(sku="a", open_ports=249, cuda="12.8", download_mbps=905), a_row(sku="b", cuda="12.4"))
+    lines = typed(FakeServices(*rows), "-o", "wide").output.splitlines()
+    items = json.loads(typed(FakeServices(*rows), "-o", "json").output)["items"]
+
+    assert lines[0].split()[-4:] == ["PORTS", "CUDA", "DOWN", "NAME"]
+    assert lines[1].split()[-4:-1] == ["249", "12.8", "905M"]
+    assert lines[2].split()[-4:-1] == ["-", "12.4", "-"]
+    assert [(each["openPorts"], each["cuda"], each["downloadMbps"]) for each in items] == [
+        (249, "12.8", 905),
+        (None, "12.4", None),
+    ]
+
+
+def test_wide_has_no_column_that_no_offer_fills():
+    lines = typed(FakeServices(*ROWS), "-o", "wide").output.splitlines()
+
+    assert not {"PORTS", "CUDA", "DOWN"} & set(lines[0].split())
 
 
 def test_what_is_typed_is_what_is_asked():

@@ -33,6 +33,9 @@ ROW = OfferItem(
     stock=Stock.LIKELY,
     boot=BootMode.NATIVE,
     left=3,
+    open_ports=12,
+    cuda="12.8",
+    download_mbps=900,
 )
 OTHER = replace(ROW, name="b", spot=False, boot=BootMode.CONTAINER, priced_on="2026-01-02", failed_seconds_ago=60.0)
 DRIVERLESS = replace(ROW, name="c", no_driver="no (no GPU driver)", virtual=True, stock=Stock.NONE, left=None)
@@ -80,6 +83,14 @@ def offers(server: Server) -> OperatorOffers:
 
 def test_what_is_written_is_read_back():
     assert read_offer_list(json.loads(json.dumps(offer_list(ANSWER.rows, ANSWER.notes)))) == ANSWER
+
+
+def test_a_list_of_an_earlier_operator_is_read_without_what_it_does_not_say():
+    document = json.loads(json.dumps(offer_list((ROW,), NOTES)))
+    for name in ("openPorts", "cuda", "downloadMbps"):
+        del document["items"][0][name]
+
+    assert read_offer_list(document).rows == (replace(ROW, open_ports=0, cuda="", download_mbps=0),)
 
 
 @pytest.mark.parametrize("document", [None, [], {}, {"kind": "Status"}, {"kind": "OfferList", "items": [{}]}])

@@ -155,7 +155,7 @@ class Provider:
             raise self.error or error  # type: ignore[misc]  # one of them is there
 
 
-class Vault:
+class HeldSecrets:
     def __init__(self) -> None:
         self.secrets: dict[str, Mapping[str, Secret]] = {"keys": {"VULTR": Secret("k1")}}
         self.forbidden: set[str] = set()
@@ -180,12 +180,12 @@ class OneProvider:
 
 
 @dataclass
-class Scene:
+class AccountSetup:
     provider: Provider
     access: AccountAccess = VULTR
     observing: bool = False
     clock: HandClock = field(default_factory=HandClock)
-    secret_reader: Vault = field(default_factory=Vault)
+    secret_reader: HeldSecrets = field(default_factory=HeldSecrets)
     journal: Memory = field(default_factory=Memory)
     announced: list[str] = field(default_factory=list)
     refreshes: int = 0
@@ -198,6 +198,7 @@ class Scene:
         self.classes: Store[KubeObject[GPUNodeClass]] = Store(GPU_NODE_CLASS)
         self.requests: Store[KubeObject[GPURequest]] = Store(GPU_REQUEST, INDEXES)
         self.late: list[KubeObject[GPURequest]] = []  # what only a fresh list of requests shows
+        self.unserved: set[ObjectKey] = set()  # requests whose records alone are no proof
         self.hidden: set[ObjectKey] = set()  # requests that are there, whatever lists say
         self.asked_for: list[ObjectKey] = []  # requests, by their names
         self.instance_cache = InstanceCache(self.clock.boottime)
@@ -211,6 +212,7 @@ class Scene:
             nodes=self.nodes,
             clock=self.clock,
             trusted_at=lambda _provider: self.trusted_at,
+            accuses=lambda record, _attempt: record.key not in self.unserved,
         )
         self.poller = InstancePoller(
             self.instance_cache,

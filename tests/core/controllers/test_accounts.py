@@ -34,7 +34,7 @@ LAMBDA = AccountAccess("lambdalabs", "keys", "LAMBDA")
 OLD = account_of(LAMBDA, "key:old")
 
 
-class Scene:
+class AccountSetup:
     def __init__(self, *known) -> None:
         self.clock, self.journal, self.config_map = HandClock(), Memory(), MemoryConfigMap(*known)
         self.requests = Store(GPU_REQUEST, INDEXES)
@@ -55,13 +55,13 @@ def test_a_line_reads_back_as_the_same_account_and_holds_no_secret():
 
 
 async def test_an_account_is_recorded_before_anything_is_reserved_in_it_and_written_once():
-    scene = Scene()
-    first = await scene.accounts.ensure(VULTR, "acme", a_token(1))
-    again = await scene.accounts.ensure(VULTR, "acme", a_token(2))
+    setup = AccountSetup()
+    first = await setup.accounts.ensure(VULTR, "acme", a_token(1))
+    again = await setup.accounts.ensure(VULTR, "acme", a_token(2))
 
     assert first == again == ACME
-    assert scene.config_map.data == {ACME.id: line_of(ACME)}
-    assert len(scene.config_map.writes) == 1
+    assert setup.config_map.data == {ACME.id: line_of(ACME)}
+    assert len(setup.config_map.writes) == 1
 
 
 @pytest.mark.parametrize(
@@ -75,61 +75,61 @@ async def test_an_account_is_recorded_before_anything_is_reserved_in_it_and_writ
     ids=str,
 )
 def test_what_names_no_account_that_was_used_does_not_resolve(forged):
-    scene = Scene(ACME)
-    assert scene.accounts.of(an_attempt(1)) == ACME
-    assert scene.accounts.of(replace(an_attempt(1), **forged)) is None
+    setup = AccountSetup(ACME)
+    assert setup.accounts.of(an_attempt(1)) == ACME
+    assert setup.accounts.of(replace(an_attempt(1), **forged)) is None
 
 
 async def test_a_machine_that_a_user_owns_resolves_for_the_token_it_was_reserved_for():
     machine = {"name": "box", "gpuCount": 1, "scaleUpEndpoint": "http://b/on", "scaleDownEndpoint": "http://b/off"}
     box = AccountAccess("webhook", settings=msgspec.convert({"machines": [machine]}, ProviderSettings))
-    scene = Scene()
-    account = await scene.accounts.ensure(box, "webhook:owned", a_token(1))
+    setup = AccountSetup()
+    account = await setup.accounts.ensure(box, "webhook:owned", a_token(1))
     offer = ChosenOffer(provider="webhook", instance_type="box")
     mine, theirs = (replace(an_attempt(number), offer=offer, account=account.id) for number in (1, 2))
 
-    assert scene.accounts.of(mine) == account
-    assert scene.accounts.of(theirs) is None
+    assert setup.accounts.of(mine) == account
+    assert setup.accounts.of(theirs) is None
     with pytest.raises(ClusterBusy):
-        await scene.accounts.ensure(box, "webhook:owned", a_token(2))
-    scene.clock.seconds += table.TAKEN_FOR
-    assert (await scene.accounts.ensure(box, "webhook:owned", a_token(2))).holder == a_token(2)
+        await setup.accounts.ensure(box, "webhook:owned", a_token(2))
+    setup.clock.seconds += table.TAKEN_FOR
+    assert (await setup.accounts.ensure(box, "webhook:owned", a_token(2))).holder == a_token(2)
 
 
 async def test_an_account_is_forgotten_a_day_after_it_was_first_seen_empty():
-    scene = Scene(ACME)
-    await scene.seen(VULTR, "acme", a_machine(1))
-    await scene.seen(VULTR, "acme", gap="the second page did not come")
-    await scene.seen(VULTR, "another account")
-    assert scene.accounts.get(ACME.id).empty_since is None, "none of these shows it empty"
+    setup = AccountSetup(ACME)
+    await setup.seen(VULTR, "acme", a_machine(1))
+    await setup.seen(VULTR, "acme", gap="the second page did not come")
+    await setup.seen(VULTR, "another account")
+    assert setup.accounts.get(ACME.id).empty_since is None, "none of these shows it empty"
 
-    await scene.seen(VULTR, "acme")
-    await scene.accounts.reconcile(REVIEW)
-    assert scene.accounts.get(ACME.id).empty_since is not None
-    scene.clock.seconds += REMEMBERED_FOR.total_seconds()
-    await scene.accounts.reconcile(REVIEW)
-    assert scene.accounts.known() == ()
-    assert scene.config_map.data == {}
+    await setup.seen(VULTR, "acme")
+    await setup.accounts.reconcile(REVIEW)
+    assert setup.accounts.get(ACME.id).empty_since is not None
+    setup.clock.seconds += REMEMBERED_FOR.total_seconds()
+    await setup.accounts.reconcile(REVIEW)
+    assert setup.accounts.known() == ()
+    assert setup.config_map.data == {}
 
 
 async def test_an_account_that_a_request_names_is_not_forgotten():
-    scene = Scene(replace(ACME, empty_since=HandClock().now() - timedelta(days=9)))
-    scene.requests.put(a_record(1, an_attempt(1)))
-    await scene.accounts.reconcile(REVIEW)
-    await scene.seen(VULTR, "acme")
+    setup = AccountSetup(replace(ACME, empty_since=HandClock().now() - timedelta(days=9)))
+    setup.requests.put(a_record(1, an_attempt(1)))
+    await setup.accounts.reconcile(REVIEW)
+    await setup.seen(VULTR, "acme")
 
-    assert scene.accounts.get(ACME.id).empty_since is None
+    assert setup.accounts.get(ACME.id).empty_since is None
 
 
 async def test_a_new_key_that_lists_a_machine_of_the_old_one_is_the_same_account_and_reported_once():
-    scene = Scene(OLD)
-    await scene.seen(LAMBDA, "key:old", a_machine(1), a_machine(2))
+    setup = AccountSetup(OLD)
+    await setup.seen(LAMBDA, "key:old", a_machine(1), a_machine(2))
     for _ in range(3):
-        await scene.seen(LAMBDA, "key:new", a_machine(2))
+        await setup.seen(LAMBDA, "key:new", a_machine(2))
 
-    assert scene.accounts.get(OLD.id).identities == ("key:old", "key:new")
-    assert scene.journal == [KeyRotated(LAMBDA.name, "key:old", "key:new")]
-    assert (await scene.accounts.ensure(LAMBDA, "key:new", a_token(3))).id == OLD.id
+    assert setup.accounts.get(OLD.id).identities == ("key:old", "key:new")
+    assert setup.journal == [KeyRotated(LAMBDA.name, "key:old", "key:new")]
+    assert (await setup.accounts.ensure(LAMBDA, "key:new", a_token(3))).id == OLD.id
 
 
 @pytest.mark.parametrize(
@@ -143,42 +143,42 @@ async def test_a_new_key_that_lists_a_machine_of_the_old_one_is_the_same_account
 )
 async def test_a_key_of_which_that_is_not_shown_belongs_to_another_account(access, identity, listing):
     """A tenant may have written the account into its own attempt: only what was listed before is a witness."""
-    scene = Scene(OLD, ACME)
+    setup = AccountSetup(OLD, ACME)
     own = {LAMBDA.name: "key:old", VULTR.name: "acme"}[access.name]
-    await scene.seen(access, own, a_machine(1))
-    scene.requests.put(a_record(7, replace(an_attempt(7), account=account_of(access, own).id)))
-    await scene.seen(access, identity, *listing.pop("machines"), **listing)
+    await setup.seen(access, own, a_machine(1))
+    setup.requests.put(a_record(7, replace(an_attempt(7), account=account_of(access, own).id)))
+    await setup.seen(access, identity, *listing.pop("machines"), **listing)
 
-    assert not scene.accounts.get(account_of(access, own).id).includes(identity)
-    assert scene.journal == []
+    assert not setup.accounts.get(account_of(access, own).id).includes(identity)
+    assert setup.journal == []
 
 
 async def test_a_lost_line_is_written_again_from_a_class_that_names_the_same_account():
-    scene = Scene()
-    scene.requests.put(a_record(1, an_attempt(1)))
-    await scene.seen(VULTR, "acme", from_class=False)
-    assert scene.accounts.known() == ()
-    await scene.seen(VULTR, "acme", from_class=True)
-    assert scene.accounts.known() == (ACME,)
+    setup = AccountSetup()
+    setup.requests.put(a_record(1, an_attempt(1)))
+    await setup.seen(VULTR, "acme", from_class=False)
+    assert setup.accounts.known() == ()
+    await setup.seen(VULTR, "acme", from_class=True)
+    assert setup.accounts.known() == (ACME,)
 
 
 async def test_after_the_history_of_the_api_server_went_back_every_line_is_written_again():
     """The table was restored with the rest: what was bought since is known to this process and nowhere else."""
-    scene = Scene()
-    await scene.accounts.ensure(VULTR, "acme", a_token(1))
-    scene.config_map.data.clear()
-    await scene.accounts.reconcile(REVIEW)
-    assert scene.config_map.data == {}, "no event says so"
-    scene.accounts.start_over()
-    await scene.accounts.reconcile(REVIEW)
+    setup = AccountSetup()
+    await setup.accounts.ensure(VULTR, "acme", a_token(1))
+    setup.config_map.data.clear()
+    await setup.accounts.reconcile(REVIEW)
+    assert setup.config_map.data == {}, "no event says so"
+    setup.accounts.start_over()
+    await setup.accounts.reconcile(REVIEW)
 
-    assert scene.config_map.data == {ACME.id: line_of(ACME)}
+    assert setup.config_map.data == {ACME.id: line_of(ACME)}
 
 
 async def test_a_full_table_forgets_what_is_empty_first_and_refuses_another_account_otherwise(monkeypatch):
     monkeypatch.setattr(table, "MOST_ACCOUNTS", 2)
-    scene = Scene(ACME, replace(OLD, empty_since=HandClock().now()))
-    another = await scene.accounts.ensure(LAMBDA, "key:third", a_token(1))
-    assert {each.id for each in scene.accounts.known()} == {ACME.id, another.id}
+    setup = AccountSetup(ACME, replace(OLD, empty_since=HandClock().now()))
+    another = await setup.accounts.ensure(LAMBDA, "key:third", a_token(1))
+    assert {each.id for each in setup.accounts.known()} == {ACME.id, another.id}
     with pytest.raises(TableFull):
-        await scene.accounts.ensure(LAMBDA, "key:fourth", a_token(1))
+        await setup.accounts.ensure(LAMBDA, "key:fourth", a_token(1))

@@ -26,7 +26,7 @@ from tgp.sim.loop import close as close_loop
 RENTED, TRAIN = ObjectKey("", "rented"), ObjectKey("default", "train")
 
 
-class NoVault:
+class NoSecretReader:
     async def read(self, name: str) -> Mapping[str, Secret] | None:  # noqa: ARG002 - there is none
         return None
 
@@ -57,7 +57,7 @@ class ClassHarness:
         memory_api = self.memory_api
         return NodeClassReconciler(
             memory_api.classes,
-            NoVault(),
+            NoSecretReader(),
             MarketState(),
             StatusWriter(GPU_NODE_CLASS, OWNED, memory_api.cluster, Notes(), memory_api.clock),
             memory_api.clock,

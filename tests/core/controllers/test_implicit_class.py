@@ -20,7 +20,7 @@ from tgp.sim.loop import VirtualLoop
 from tgp.sim.loop import close as close_loop
 
 
-class AVault:
+class ASecretReader:
     def __init__(self, *keys: str) -> None:
         self.keys: tuple[str, ...] | None = keys
         self.asked = 0
@@ -43,7 +43,7 @@ def loop():
 
 class Stage:
     def __init__(self, loop: VirtualLoop, *keys: str) -> None:
-        self.memory_api, self.secret_reader = MemoryApi(loop), AVault(*keys)
+        self.memory_api, self.secret_reader = MemoryApi(loop), ASecretReader(*keys)
         self.board: LocalCache[KubeObject[GPUNodeClass]] = LocalCache(GPU_NODE_CLASS)
         self.view = AllClasses(self.memory_api.classes, self.board.store)
         self._loop = loop

@@ -49,7 +49,7 @@ def test_a_listed_machine_is_found(instance_cache):
     assert Found(a_machine(1)) == presence(instance_cache)
 
 
-def test_a_list_begun_before_anybody_asked_proves_no_absence(instance_cache):
+def test_a_list_begun_before_the_question_proves_no_absence(instance_cache):
     """The order may have left after the list was made."""
     instance_cache.put("vultr/keys", a_snapshot(99.0))
 

@@ -1,8 +1,9 @@
 """The one ledger: checking and noting is one step, and what is on its way counts."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -44,11 +45,11 @@ def a_record(number: int, *attempts, version: int = 1, node_class: str = "rented
     )
 
 
-def a_ledger(*records):
+def a_ledger(*records, counts=lambda _record, _attempt: True):
     store = Store(GPU_REQUEST, INDEXES)
     for record in records:
         store.put(record)
-    ledger = Ledger(now=lambda: NOW)
+    ledger = Ledger(counts=counts, now=lambda: NOW)
     store.subscribe(ledger.notice)
     return store, ledger
 
@@ -228,7 +229,8 @@ def test_the_sums_are_those_of_the_records_whatever_happened_before(changes):
 
 def lost(minutes: float, number: int = 1):
     until = NOW + timedelta(minutes=minutes)
-    return over(number, "Lost", instance_id="i-1", hourly_price="0.40", counts_until=until)
+    row = over(number, "Lost", instance_id="i-1", hourly_price="0.40", counts_until=until)
+    return msgspec.structs.replace(row, ended_at=until - timedelta(hours=1))
 
 
 def test_a_machine_that_lists_alone_declared_gone_counts_on_beside_its_successor():
@@ -250,3 +252,78 @@ def test_deleting_its_request_frees_no_limit():
     assert [each.presumed for each in ghosts.of("rented")] == [True]
     clock.seconds += 60
     assert ghosts.of("rented") == []
+
+
+@pytest.mark.parametrize(
+    ("ended", "until", "counts"),
+    [
+        (-50, 10, True),
+        (-50, 1_000_000, True),
+        (-61, 1_000_000, False),
+        (1_000_000, 2_000_000, True),
+    ],
+    ids=["as the operator writes it", "for years, ended lately", "for years, ended long ago", "ends in the future"],
+)
+def test_no_record_counts_for_longer_than_an_hour(ended, until, counts):
+    row = msgspec.structs.replace(lost(until), ended_at=NOW + timedelta(minutes=ended))
+    moments = [NOW]
+    ledger = Ledger(now=lambda: moments[-1])
+    ledger.notice(None, a_record(1, row))
+
+    assert ledger.used("rented").nodes == counts
+    moments.append(NOW + timedelta(hours=1))
+    assert ledger.used("rented").nodes == 0
+
+
+def test_the_last_moment_of_the_calendar_is_no_error():
+    end = datetime.max.replace(tzinfo=UTC)
+    row = msgspec.structs.replace(lost(0), ended_at=end - timedelta(minutes=1), counts_until=end)
+    _, ledger = a_ledger(a_record(1, row))
+
+    assert ledger.used("rented").nodes == 1
+
+
+def test_the_token_of_another_request_counts_nothing():
+    rows = (lost(30), msgspec.structs.replace(a_machine(2)))
+    record = a_record(1, *rows)
+    status = record.value.status
+    foreign = msgspec.structs.replace(status.attempts[0], token=token_for(CLUSTER, uid(9), 1))
+    status = msgspec.structs.replace(status, attempts=(foreign, status.attempts[1]))
+    _, ledger = a_ledger(msgspec.structs.replace(record, value=msgspec.structs.replace(record.value, status=status)))
+
+    assert ledger.used("rented").nodes == 0
+
+
+def test_a_record_that_nothing_proves_counts_against_its_own_pool_alone():
+    """Until something shows its machine; once it is noted by a reservation it counts at once."""
+    proved = set()
+    _, ledger = a_ledger(counts=lambda record, _attempt: record.key.name in proved)
+    ledger.notice(None, a_record(1, lost(30), a_machine(2), owners=of_pool(POOL)))
+
+    assert (ledger.used("rented").nodes, ledger.used(POOL).nodes) == (0, 2)
+    proved.add("r1")
+    assert (ledger.used("rented").nodes, ledger.used(POOL).nodes) == (2, 2)
+    assert ledger.used("rented", without=plain_uid(uid(1))).nodes == 1
+    proved.clear()
+    assert reserve(ledger, TWO, wanted(1)) == ""
+    assert ledger.used("rented").nodes == 1
+
+
+def test_a_reservation_of_this_process_counts_whatever_else_is_shown():
+    store, ledger = a_ledger(counts=lambda _record, _attempt: False)
+    reserve(ledger, TWO, wanted(1))
+    store.put(a_record(1, a_machine()))
+
+    ledger.seen(uid(1))
+    assert ledger.used("rented").nodes == 1
+
+
+def test_a_vanished_request_that_nothing_proved_counts_against_no_class():
+    clock = HandClock()
+    store, _ = a_ledger()
+    ghosts = VanishedRequests(InstanceCache(clock.boottime), the_table(store), clock, lambda _record, _attempt: False)
+    row = msgspec.structs.replace(lost(0), counts_until=clock.now() + timedelta(minutes=1), ended_at=clock.now())
+    ghosts.notice(a_record(1, row, a_machine(2), owners=of_pool(POOL)), None)
+
+    assert ghosts.of("rented") == []
+    assert len(ghosts.of(POOL)) == 2

@@ -26,16 +26,16 @@ ATTEMPT = Attempt(number=1, token=TOKEN, offer=OFFER, account=ACCOUNT.id)
 
 
 class Paperspace:
-    """As far as it is tidied up there."""
+    """As far as it is cleaned up there."""
 
     def __init__(self, trouble: CloudError | None = None) -> None:
         self.trouble = trouble
-        self.tidied: list[str] = []
+        self.cleaned_up: list[str] = []
 
-    async def tidy(self, token: str) -> None:
+    async def cleanup(self, token: str) -> None:
         if self.trouble is not None:
             raise self.trouble
-        self.tidied.append(token)
+        self.cleaned_up.append(token)
 
     def open(self, *_asked: Any) -> "Paperspace":
         return self
@@ -64,7 +64,7 @@ def test_what_was_left_for_a_machine_is_removed_here_and_there():
     cloud = Paperspace()
     gateway, boot = a_gateway(cloud)
     asyncio.run(gateway.discard(ATTEMPT))
-    assert (cloud.tidied, boot.discarded) == ([TOKEN], [TOKEN])
+    assert (cloud.cleaned_up, boot.discarded) == ([TOKEN], [TOKEN])
 
 
 def test_the_removal_of_leftovers_is_retried_until_nothing_is_left():

@@ -8,9 +8,9 @@ import pytest
 from tests.core.pools.builders import a_pod
 from tests.core.pools.test_nominations import ANY, CHEAP, EXPENSIVE, LARGE
 from tgp.controllers.pools.memory import PoolMemory
-from tgp.controllers.pools.nominator import MOST_WRITTEN, VERSION_KEPT_S, Nominator
+from tgp.controllers.pools.nominator import VERSION_KEPT_S, Nominator
 from tgp.core.model.facts import Fact, NominationUnsupported, PodNominated
-from tgp.core.pools.nominations import node_of
+from tgp.core.pools.nominations import HELD_S, LATEST_S, LONGEST_QUIET_S, QUIET_S, RenominationPace, node_of
 from tgp.ports.cluster import ClusterBusy, Conflict, Forbidden, NotFound, Refused, WriteUnknown
 
 PICKY = a_pod("picky", affinity=LARGE, resource_version=7)
@@ -43,8 +43,14 @@ class World:
         return self.tick
 
     async def nominate(self, resource_version: int = 7) -> bool:
+        """Whether nothing is left to do."""
         picky = msgspec.structs.replace(PICKY, resource_version=resource_version)
-        return await self.nominator.nominate([ANY, picky], (CHEAP, EXPENSIVE), {node_of(EXPENSIVE)})
+        await self.nominator.nominate([ANY, picky], (CHEAP, EXPENSIVE), {node_of(EXPENSIVE)})
+        return self.nominator.pace.due is None
+
+    def remove(self) -> None:
+        """As the scheduler does."""
+        self.nominator.pace.removed(self.tick)
 
 
 async def test_the_node_is_written_on_the_pod_as_it_was_seen_and_not_again_before_the_view_shows_it():
@@ -68,18 +74,45 @@ async def test_what_the_scheduler_has_removed_is_written_again_and_told_once():
 
     for version in (7, 9, 11):  # each time it shows no nomination
         assert await world.nominate(version)
+        world.remove()
+        world.tick += HELD_S
 
     assert [row["resource_version"] for row in world.written] == ["7", "9", "11"]
     assert [type(fact) for fact in world.facts] == [PodNominated]
 
 
-async def test_a_scheduler_that_removes_it_again_and_again_is_not_fought_for_ever():
+async def test_nothing_is_written_again_while_the_scheduler_still_removes_nominations():
+    """Each removal makes it try the other pods again: it would remove what is written meanwhile."""
     world = World()
+    await world.nominate()
 
-    for version in range(2 * MOST_WRITTEN):
-        assert await world.nominate(version)
+    for version in range(9, 13):
+        world.tick += QUIET_S / 2
+        world.remove()
+        assert not await world.nominate(version)
+    assert len(world.written) == 1
 
-    assert len(world.written) == MOST_WRITTEN
+    world.tick += 2 * QUIET_S  # doubled: the first was removed as soon as it was written
+    assert await world.nominate(13)
+    assert len(world.written) == 2
+
+
+async def test_a_scheduler_that_removes_it_each_time_at_once_is_asked_ever_less_often():
+    world, hour = World(), 3600.0
+
+    while world.tick < hour:
+        await world.nominate(round(world.tick * 1000))
+        world.remove()
+        world.tick = world.nominator.pace.due or 0.0
+
+    assert hour / LONGEST_QUIET_S <= len(world.written) < hour / LONGEST_QUIET_S + 5
+
+
+def test_where_it_is_never_quiet_they_are_written_again_all_the_same():
+    pace = RenominationPace()
+    for tenth in range(100):
+        pace.removed(tenth / 10)
+    assert pace.due == LATEST_S
 
 
 @pytest.mark.parametrize("error", [Conflict("changed"), ClusterBusy("later"), WriteUnknown("no answer")])
@@ -87,7 +120,7 @@ async def test_what_may_help_is_tried_again(error):
     world = World(error=error)
 
     assert not await world.nominate()
-    world.error = None
+    world.error, world.tick = None, QUIET_S
     assert await world.nominate()
     assert len(world.written) == 1
 

@@ -69,17 +69,17 @@ class Breaking:
         )
 
 
-Scene = Callable[[Breaking, SpendLog], Awaitable[None]]
+AccountSetup = Callable[[Breaking, SpendLog], Awaitable[None]]
 
 
-def play(scene: Scene) -> None:
+def play(setup: AccountSetup) -> None:
     """On the pretend API server."""
 
     async def whole(http: Any) -> None:
         cluster = KubeCluster(http, SeededEntropy(1, "books"))
         await cluster.create(NAMESPACE, {"metadata": {"name": HOME}})
         breaking = Breaking(cluster)
-        await scene(breaking, SpendLog(breaking, HOME))
+        await setup(breaking, SpendLog(breaking, HOME))
 
     with World(1) as world:
         server = ApiServer(world.clock, SeededEntropy(1, "apiserver"))
@@ -88,31 +88,31 @@ def play(scene: Scene) -> None:
 
 
 def test_the_first_entry_of_a_month_makes_its_page():
-    async def scene(cluster: Breaking, spend_log: SpendLog) -> None:
+    async def setup(cluster: Breaking, spend_log: SpendLog) -> None:
         await spend_log.enter(an_entry())
 
         (page,) = await cluster.pages()
         assert page["metadata"]["labels"][SPEND_LABEL] == "2026-11"
         assert entries([page]) == (an_entry(),)
 
-    play(scene)
+    play(setup)
 
 
 def test_an_entry_is_written_once_however_often_it_is_entered():
-    async def scene(cluster: Breaking, spend_log: SpendLog) -> None:
+    async def setup(cluster: Breaking, spend_log: SpendLog) -> None:
         for _ in range(3):
             await spend_log.enter(an_entry())
         await SpendLog(cluster, HOME).enter(an_entry())  # the next leader, which knows of nothing
 
         assert cluster.writes == 1
 
-    play(scene)
+    play(setup)
 
 
 @pytest.mark.parametrize("first", [True, False], ids=["a new page", "a page with lines"])
 @pytest.mark.parametrize("happened", [True, False], ids=["that happened", "that did not"])
 def test_a_write_without_an_answer_loses_and_doubles_nothing(first, happened):
-    async def scene(cluster: Breaking, spend_log: SpendLog) -> None:
+    async def setup(cluster: Breaking, spend_log: SpendLog) -> None:
         known = () if first else (an_entry(attempt=7),)
         for entry in known:
             await spend_log.enter(entry)
@@ -124,11 +124,11 @@ def test_a_write_without_an_answer_loses_and_doubles_nothing(first, happened):
 
         assert set(entries(await cluster.pages())) == {an_entry(), *known}
 
-    play(scene)
+    play(setup)
 
 
 def test_a_conflict_is_the_callers_to_take_again():
-    async def scene(cluster: Breaking, spend_log: SpendLog) -> None:
+    async def setup(cluster: Breaking, spend_log: SpendLog) -> None:
         await spend_log.enter(an_entry())
         cluster.before = Conflict("another client was faster")
 
@@ -138,22 +138,22 @@ def test_a_conflict_is_the_callers_to_take_again():
 
         assert len(entries(await cluster.pages())) == 2
 
-    play(scene)
+    play(setup)
 
 
 def test_fifty_machines_that_end_at_once_do_not_refuse_each_other():
-    async def scene(cluster: Breaking, spend_log: SpendLog) -> None:
+    async def setup(cluster: Breaking, spend_log: SpendLog) -> None:
         ends = [an_entry(attempt=number, ended=NOW + timedelta(hours=number)) for number in range(1, 51)]
         await asyncio.gather(*(spend_log.enter(entry) for entry in ends))
 
         assert entries(await cluster.pages()) == tuple(ends)
         assert cluster.writes == 50
 
-    play(scene)
+    play(setup)
 
 
 def test_what_others_wrote_into_a_page_stays():
-    async def scene(cluster: Breaking, spend_log: SpendLog) -> None:
+    async def setup(cluster: Breaking, spend_log: SpendLog) -> None:
         await cluster.put(PAGE, {"note": "audited by finance", f"{UID}-9": "{spoilt"})
         await spend_log.enter(an_entry())
 
@@ -165,11 +165,11 @@ def test_what_others_wrote_into_a_page_stays():
         }
         assert page["metadata"]["labels"] == {SPEND_LABEL: "2026-11"}  # or it would not be found again
 
-    play(scene)
+    play(setup)
 
 
 def test_a_line_that_a_user_corrected_stands_and_one_that_was_spoilt_is_written_again():
-    async def scene(cluster: Breaking, spend_log: SpendLog) -> None:
+    async def setup(cluster: Breaking, spend_log: SpendLog) -> None:
         corrected = an_entry(microusd=1)
         await cluster.put(PAGE, {corrected.key: line_of(corrected), an_entry(attempt=2).key: "lunch"})
         await spend_log.enter(an_entry())
@@ -177,7 +177,7 @@ def test_a_line_that_a_user_corrected_stands_and_one_that_was_spoilt_is_written_
 
         assert set(entries(await cluster.pages())) == {corrected, an_entry(attempt=2)}
 
-    play(scene)
+    play(setup)
 
 
 @pytest.mark.parametrize(
@@ -186,31 +186,31 @@ def test_a_line_that_a_user_corrected_stands_and_one_that_was_spoilt_is_written_
     ids=["full", "immutable"],
 )
 def test_a_page_that_takes_no_more_is_followed_by_the_next(data, more):
-    async def scene(cluster: Breaking, spend_log: SpendLog) -> None:
+    async def setup(cluster: Breaking, spend_log: SpendLog) -> None:
         await cluster.put(PAGE, data, **more)
         await spend_log.enter(an_entry())
         await spend_log.enter(an_entry(attempt=2))
 
         assert set(entries([await cluster.read(CONFIG_MAP, SECOND)])) == {an_entry(), an_entry(attempt=2)}
 
-    play(scene)
+    play(setup)
 
 
 def test_a_page_that_is_larger_than_it_looks_is_followed_by_the_next():
-    async def scene(cluster: Breaking, spend_log: SpendLog) -> None:
+    async def setup(cluster: Breaking, spend_log: SpendLog) -> None:
         await cluster.put(PAGE, {})
         cluster.before = Refused("too long: may not be more than 1048576 bytes")
         await spend_log.enter(an_entry())
 
         assert entries([await cluster.read(CONFIG_MAP, SECOND)]) == (an_entry(),)
 
-    play(scene)
+    play(setup)
 
 
 def test_an_entry_that_finds_no_room_gets_a_page_of_its_own():
     """Every possible page is immutable: the request can be deleted all the same."""
 
-    async def scene(cluster: Breaking, spend_log: SpendLog) -> None:
+    async def setup(cluster: Breaking, spend_log: SpendLog) -> None:
         for number in range(1, MOST_PAGES + 1):
             await cluster.put(ObjectKey(HOME, spend.page_name("2026-11", number)), {}, immutable=True)
         await spend_log.enter(an_entry())
@@ -221,11 +221,11 @@ def test_an_entry_that_finds_no_room_gets_a_page_of_its_own():
         assert page["metadata"]["labels"][SPEND_LABEL] == "2026-11"
         assert cluster.writes == 1
 
-    play(scene)
+    play(setup)
 
 
 def test_each_month_has_its_own_page():
-    async def scene(cluster: Breaking, spend_log: SpendLog) -> None:
+    async def setup(cluster: Breaking, spend_log: SpendLog) -> None:
         december: SpendEntry = an_entry(attempt=2, ended=NOW + timedelta(days=30))
         for entry in (an_entry(), december, an_entry(attempt=3)):
             await spend_log.enter(entry)
@@ -233,11 +233,11 @@ def test_each_month_has_its_own_page():
         assert len(entries(await cluster.pages())) == 2
         assert entries([await cluster.read(CONFIG_MAP, ObjectKey(HOME, "tgp-spend-2026-12"))]) == (december,)
 
-    play(scene)
+    play(setup)
 
 
 def test_what_happened_lately_is_read_from_this_months_pages_and_the_last():
-    async def scene(cluster: Breaking, spend_log: SpendLog) -> None:
+    async def setup(cluster: Breaking, spend_log: SpendLog) -> None:
         assert await spend_log.recent(NOW) == ()
         told = [an_entry(attempt=number, ended=NOW - timedelta(days=30 * back)) for number, back in ((1, 3), (2, 1))]
         told.append(an_entry(attempt=3, spot=True, lost=True))
@@ -247,4 +247,4 @@ def test_what_happened_lately_is_read_from_this_months_pages_and_the_last():
         assert [each.attempt for each in await spend_log.recent(NOW)] == [2, 3]
         assert (await spend_log.recent(NOW))[-1].lost
 
-    play(scene)
+    play(setup)

@@ -20,6 +20,7 @@ from tests.core.pools.planner.worlds import (
 )
 from tgp.api.request import GPURequest
 from tgp.core.disruption.causes import Machine, Standing
+from tgp.core.disruption.ending import EndingMachine
 from tgp.core.disruption.exchange import ExchangeInput, MachineExchange
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
@@ -84,7 +85,12 @@ def in_use(
         if each.machine.node is not None
     ]
     given = a_world((), a_market(*offers), *(pools or (consolidated_pool(),)), capacity=tuple(rooms), **world)
-    return ExchangeInput(given, machines)
+    ending = {
+        each.machine.node.name: EndingMachine(each.expected_microusd, GPU)
+        for each in machines
+        if each.machine.node is not None
+    }
+    return ExchangeInput(given, machines, ending=ending)
 
 
 def an_offer(sku: str, dollars: float, gpus: int = 4, **said: Any) -> Offer:
@@ -96,8 +102,11 @@ def an_offer(sku: str, dollars: float, gpus: int = 4, **said: Any) -> Offer:
 # -- at random ---------------------------------------------------------------------------------------------------------
 
 
-def a_random_pool(seed: int) -> ExchangeInput:
+def a_random_world(seed: int) -> ExchangeInput:
+    """Machines of up to three pools."""
     luck = random.Random(f"exchange {seed}")
+    among = random.Random(f"pools {seed}")
+    pools = tuple(consolidated_pool(f"p{number}") for number in range(among.randint(1, 3)))
     offers = tuple(
         an_offer(f"t{number}", round(gpus * luck.uniform(0.3, 1.2), 2), gpus, left=luck.randint(1, 3))
         for number in range(luck.randint(1, 6))
@@ -114,8 +123,9 @@ def a_random_pool(seed: int) -> ExchangeInput:
             free -= wanted
             pods.append(a_random_pod(luck, f"p{number}-{len(pods)}", wanted))
         price = round(gpus * luck.uniform(0.3, 1.5), 2)
-        machines.append(standing(f"n{number}", price, *pods, gpus=gpus, cpu=8000 * gpus, memory=32 * gpus * GIB))
-    return in_use(*machines, offers=offers)
+        size = {"gpus": gpus, "cpu": 8000 * gpus, "memory": 32 * gpus * GIB}
+        machines.append(standing(f"n{number}", price, *pods, pool=among.choice(pools), **size))
+    return in_use(*machines, offers=offers, pools=pools)
 
 
 def a_random_pod(luck: random.Random, name: str, gpus: int) -> Pod:
@@ -124,10 +134,11 @@ def a_random_pod(luck: random.Random, name: str, gpus: int) -> Pod:
 
 
 def carried_out(seen: ExchangeInput, found: tuple[MachineExchange, ...]) -> ExchangeInput:
-    """The pool afterwards, at the same prices, long enough after that nothing has to settle.
+    """The pools afterwards, at the same prices, long enough after that nothing has to settle.
 
     Pods are as old as they were: what has restarted may move more cheaply, and must not move again for that.
     """
+    pools = {each.key: each for each in seen.world.pools}
     gone = {key for each in found for key in each.candidates}
     stay = {each.machine.node.name: each for each in seen.machines if each.key not in gone and each.machine.node}
     more: dict[str, list[Pod]] = {name: list(each.machine.pods) for name, each in stay.items()}
@@ -146,16 +157,16 @@ def carried_out(seen: ExchangeInput, found: tuple[MachineExchange, ...]) -> Exch
             price, gpus = order.hourly_microusd / 1e6, offer.gpu_count
             bought.append(
                 standing(name, price, *pods, gpus=gpus, cpu=8000 * gpus - 200, memory=int(32 * gpus * GIB * 0.925),
-                         spot_loss=order.spot_loss)
+                         spot_loss=order.spot_loss, pool=pools[order.pool])
             )  # fmt: skip
     kept = [
         standing(name, each.hourly_microusd / 1e6, *more[name], gpus=each.machine.node.allocatable.of(GPU),
                  cpu=each.machine.node.allocatable.cpu_milli, memory=each.machine.node.allocatable.memory_bytes,
-                 spot_loss=each.spot_loss)
+                 spot_loss=each.spot_loss, pool=next(one for one in seen.world.pools if one.pool is each.pool))
         for name, each in stay.items()
     ]  # fmt: skip
     offers = tuple(
         msgspec.structs.replace(offer, left=(offer.left or 0) - taken.get(offer.key, 0))
         for offer in seen.world.book.offers
     )
-    return replace(in_use(*kept, *bought, offers=offers), budgets=seen.budgets)
+    return replace(in_use(*kept, *bought, offers=offers, pools=seen.world.pools), budgets=seen.budgets)

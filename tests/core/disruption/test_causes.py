@@ -1,12 +1,14 @@
 """Why a machine of a pool may be disrupted, and when."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from tests.core.disruption.machines import a_machine
-from tests.core.pools.builders import NOW, POOL_UID, a_condition, a_pool, ago, on_node, written
-from tgp.core.disruption.causes import EMPTY, SURPLUS, DisruptionCause, NoCause, cause_of
+from tests.core.pools.builders import NOW, POOL_UID, a_condition, a_pool, ago, an_attempt, on_node, written
+from tgp.core.disruption.causes import EMPTY, ILL, LEAVING, SURPLUS, DisruptionCause, NoCause, cause_of
+from tgp.core.disruption.illness import Illness
 from tgp.core.pools.orders import slot_of
 
 
@@ -76,6 +78,60 @@ def test_the_scheduler_gets_time_to_bind_what_the_machine_was_bought_for():
     fresh = a_machine(idle=1, readyAt=written(ago(minutes=1)))
 
     assert caused(fresh, disruption={"consolidateAfter": "0s"}) == NoCause(NOW + timedelta(minutes=1))
+
+
+SOON = Illness("Node condition Ready has been False", NOW + timedelta(minutes=2))
+DUE, LATER = Illness("Node condition Ready has been False", ago(minutes=1)), NOW + timedelta(minutes=7)
+
+
+def an_offer_of(**offer):
+    return an_attempt(outcome="Launched", offer={**an_attempt()["offer"], **offer})
+
+
+ENDS = an_offer_of(until=written(NOW + timedelta(minutes=20)))
+OWNED = an_offer_of(provider="webhook", bootMode="power")
+
+
+@pytest.mark.parametrize(
+    ("machine", "fields", "reason"),
+    [
+        pytest.param(a_machine(node={"ready": False}), {"illness": DUE}, ILL, id="not Ready is an illness"),
+        pytest.param(a_machine(node={"ready": None}), {"illness": DUE}, ILL, id="nor is unknown"),
+        pytest.param(a_machine(), {"illness": DUE, "stays_until": LATER}, ILL, id="ill within minOnTime"),
+        pytest.param(a_machine(attempts=[ENDS]), {"stays_until": LATER}, LEAVING, id="leaving within keepOn"),
+        pytest.param(a_machine(readyAt=None), {"illness": DUE}, "", id="it never worked"),
+        pytest.param(a_machine(attempts=[OWNED]), {}, EMPTY, id="an owned machine that is idle"),
+        pytest.param(
+            a_machine(attempts=[OWNED], conditions=[a_condition("ProviderReachable", "False")]),
+            {"illness": DUE},
+            "",
+            id="an owned machine whose status errs is not switched",
+        ),
+        pytest.param(
+            a_machine(attempts=[OWNED], conditions=[a_condition("ProviderInconsistent")]),
+            {},
+            "",
+            id="nor one whose status contradicts its Node",
+        ),
+        pytest.param(
+            a_machine(conditions=[a_condition("ProviderReachable", "False")]), {}, EMPTY, id="a rented machine costs"
+        ),
+    ],
+)
+def test_what_waits_for_nothing_and_what_does(machine, fields, reason):
+    assert reason_of(replace(machine, **fields)) == reason
+
+
+@pytest.mark.parametrize(
+    ("machine", "fields", "until"),
+    [
+        pytest.param(a_machine(), {"stays_until": LATER}, LATER, id="minOnTime"),
+        pytest.param(a_machine(), {"stays_until": NOW + timedelta(hours=1), "illness": SOON}, SOON.due, id="ill first"),
+        pytest.param(a_machine(node={"ready": False}), {"illness": SOON}, SOON.due, id="not Ready, and ill later"),
+    ],
+)
+def test_when_to_look_again(machine, fields, until):
+    assert cause_of(replace(machine, **fields), a_pool().value, NOW) == NoCause(until)
 
 
 def test_replicas_stay_whether_or_not_they_are_used_and_no_more_of_them():

@@ -141,7 +141,7 @@ def test_once_replacements_are_bought_a_smaller_saving_gives_nothing_up():
 
 def test_a_move_goes_on_by_what_its_condition_says():
     """The search that found it may be forgotten: by a new process, or because it is no candidate any more."""
-    pool = seen(disruption=POLICY).pool.value
+    pool = seen(disruption=POLICY).pools[0].value
     cause = cause_of(under_way("r1"), pool, ago())
     assert cause == DisruptionCause(UNDERUTILIZED, "so")
     assert isinstance(cause_of(a_machine("r1", idle=None, pods=a_pod_on("r1")), pool, ago()), NoCause)

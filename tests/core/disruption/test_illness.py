@@ -110,6 +110,21 @@ def test_another_status_and_a_condition_without_a_time_are_no_sign():
         assert illness_of(a_node(conditions=(held,)), "", None, (DEADLOCK,)) is None
 
 
+@pytest.mark.parametrize(
+    ("ready", "rule", "due"),
+    [
+        (False, "Ready=False/5m", True),
+        (None, "Ready=Unknown/5m", True),
+        (None, "Ready=False/5m", False),
+        (True, "Ready=False/5m", False),
+    ],
+)
+def test_ready_is_a_condition_like_any_other(ready, rule, due):
+    found = illness_of(a_node(ready=ready, ready_since=ago(minutes=2)), "", None, (read_repair_rule(rule),))
+
+    assert (found.due if found is not None else None) == (ago(minutes=2) + timedelta(minutes=5) if due else None)
+
+
 # -- what follows ------------------------------------------------------------------------------------------------------
 
 
@@ -192,9 +207,9 @@ def test_what_budgets_leave_is_told_by_reason_and_when_it_changes():
     machines = [a_machine(f"r{number}", idle=None) for number in range(4)]
     gone = a_machine("r9", deleting=True)
 
-    left, edge = budgets_left(seen(*machines, gone, disruption={"budgets": rules}))
+    left, edge = budgets_left(seen(*machines, gone, disruption={"budgets": rules}).pools[0], NOW)
     assert left == {"Empty": 2, "Drifted": 0, "Expired": 2, "Underutilized": 2}
     assert edge is None
     rules = [{"nodes": 0, "schedule": "0 0 * * *", "duration": "1h"}]
-    _, edge = budgets_left(seen(*machines, disruption={"budgets": rules}))
+    _, edge = budgets_left(seen(*machines, disruption={"budgets": rules}).pools[0], NOW)
     assert edge is not None

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core.disruption.machines import a_machine, moving
-from tests.core.pools.builders import NOW, a_condition, a_pool, ago, an_attempt, an_order, on_node, written
+from tests.core.pools.builders import NOW, a_condition, a_pod, a_pool, ago, an_attempt, an_order, on_node, written
 from tgp.api.nodepool import DisruptionRule
 from tgp.core.disruption.budgets import nodes_of
+from tgp.core.disruption.causes import FoundExchange
 from tgp.core.disruption.machine_state import disturbed, read_retry, spares
 from tgp.core.disruption.move_steps import (
     Delete,
@@ -19,6 +20,7 @@ from tgp.core.disruption.move_steps import (
     EvictFirst,
     NoteReplacements,
     OrderReplacements,
+    PoolMachines,
     Refit,
     Say,
     SetTaint,
@@ -40,6 +42,7 @@ from tgp.core.disruption.moves import (
 )
 from tgp.core.model.labels import selector
 from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.pod import OwnerRef
 from tgp.core.model.taints import Taint
 from tgp.core.model.workload import PodDisruptionBudget
 
@@ -48,7 +51,7 @@ HELD = {"tgp.io/do-not-disrupt": "true"}
 
 def seen(*machines, **rest):
     spec = {key: rest.pop(key) for key in ("disruption", "replicas", "template") if key in rest}
-    return DisruptionObservation(a_pool(**spec), NOW, machines, **rest)
+    return DisruptionObservation((PoolMachines(a_pool(**spec), machines),), NOW, **rest)
 
 
 def a_budget(allowed=0, **rest):
@@ -380,7 +383,7 @@ def test_a_move_that_waits_for_machines_on_their_way_is_looked_at_when_they_tell
     assert look_again_at(waits) == NOW + BLOCKED_FOR
 
     begins = drifting("r2", marked=False)
-    both = replace(waits, machines=(*waits.machines, begins))
+    both = replace(waits, pools=(replace(waits.pools[0], machines=(*waits.machines, begins)),))
     assert look_again_at(both) == NOW + LOOK_AGAIN
 
 
@@ -411,7 +414,7 @@ def test_a_drifted_machine_without_pods_needs_no_replacement():
         (drifting(annotations=ORDERED), Refit(), {}, "ReplacementFailed"),
         (drifting(annotations=ORDERED), Refit(), {"m1": (a_replacement(phase="Failed"),)}, "ReplacementFailed"),
         (drifting(annotations=ORDERED), Refit(), {"m1": (a_replacement(deleting=True),)}, "ReplacementFailed"),
-        (drifting(annotations=ORDERED), Refit(orders=(AN_ORDER,)), {"m1": (a_replacement(),)}, "PodsChanged"),
+        (drifting(annotations=ORDERED), Refit(orders=(AN_ORDER,)), {"m1": (a_replacement(),)}, "NoLongerFits"),
         (drifting(), Refit(unserved="sold out"), {}, "NoReplacement"),
         (drifting(), Refit(unserved="maxNodes is 1", limited=True), {}, "LimitReached"),
     ],
@@ -427,6 +430,35 @@ def test_a_move_that_cannot_go_on_is_taken_back(machine, refit, rest, reason):
         assert step.retry
 
 
+def test_a_replacement_that_was_withdrawn_is_named_with_the_cause():
+    why = "ImageRefused: the image factory has no Talos v1.13.1"
+    (name,) = ORDERED["tgp.io/replaced-by"].split(",")
+    withdrawn = {ObjectKey("default", name): why}
+    step = only(refitted(drifting(annotations=ORDERED), Refit(), withdrawn=withdrawn))
+
+    assert isinstance(step, TakeBack)
+    assert f"Replacement {name} was withdrawn: {why}" in step.why
+
+
+@pytest.mark.parametrize(
+    ("pods", "says"),
+    [
+        ((a_pod("one"),), "Pod default/one has no room on r2 or on a machine that is there."),
+        (
+            (a_pod("one"), a_pod("two")),
+            "Pod default/one and 1 more have no room on r2 or on a machine that is there.",
+        ),
+    ],
+)
+def test_a_move_whose_replacement_has_no_room_for_all_pods_names_those_that_have_none(pods, says):
+    refit, there = Refit(orders=(an_order(*pods),)), {"m1": (a_replacement("r2"),)}
+    step = only(refitted(drifting(annotations={**ORDERED, "tgp.io/replaced-by": "r2"}), refit, replacements=there))
+
+    assert isinstance(step, TakeBack)
+    assert step.update is not None
+    assert says in step.update.message
+
+
 def test_what_is_taken_back_deletes_replacements_that_no_pod_uses_and_no_failed_ones():
     """A failed request is the memory of what did not work; one that pods use is a machine like any other."""
     there = (a_replacement("new"), a_replacement("used", pods=(on_node(),)), a_replacement("failed", phase="Failed"))
@@ -436,14 +468,15 @@ def test_what_is_taken_back_deletes_replacements_that_no_pod_uses_and_no_failed_
     assert [each.record.key.name for each in step.unused] == ["new"]
 
 
-def test_a_pool_that_may_not_buy_begins_no_move_that_needs_a_machine_and_gives_up_one_that_waits_for_it():
-    order = Refit(orders=(AN_ORDER,))
-    begins = only(refitted(a_drifted(), order, stopped="PurchasesPaused: all purchases are paused"))
-    assert isinstance(begins, Say)
-    assert begins.update.status is False
+def test_a_move_is_given_up_when_the_pool_that_buys_its_replacement_may_not_any_more():
     waits = drifting(annotations=ORDERED, taint="PreferNoSchedule")
     coming = {"m1": (a_replacement(**COMING),)}
-    assert isinstance(only(refitted(waits, Refit(), replacements=coming, stopped="NodeClassSuspended")), TakeBack)
+    stopped = {ObjectKey("default", "train"): "NodeClassSuspended: GPUNodeClass rented is suspended"}
+    back = only(refitted(waits, Refit(), replacements=coming, stopped=stopped))
+    assert isinstance(back, TakeBack)
+    assert "GPUNodePool default/train buys nothing now: NodeClassSuspended" in back.why
+    another = {ObjectKey("default", "other"): "NodeClassSuspended"}
+    assert isinstance(only(refitted(waits, Refit(), replacements=coming, stopped=another)), Say), "it buys nothing here"
 
 
 def test_a_drifted_machine_gets_a_stamp_of_another_version_first():
@@ -452,18 +485,47 @@ def test_a_drifted_machine_gets_a_stamp_of_another_version_first():
     assert isinstance(only(seen(machine)), WriteStamp)
 
 
+def without_end(machine):
+    """Its drain waits for ever."""
+    spec = msgspec.structs.replace(machine.record.value.spec, termination_grace_period="Never")
+    value = msgspec.structs.replace(machine.record.value, spec=spec)
+    return replace(machine, record=msgspec.structs.replace(machine.record, value=value))
+
+
 def test_an_expired_machine_is_protected_only_without_an_end_of_its_drain():
     held = (on_node(node="node-r1", annotations=HELD),)
     pool = {"disruption": {"expireAfter": "1h"}}
     machine = a_machine(pods=held, idle=None)
-    spec = msgspec.structs.replace(machine.record.value.spec, termination_grace_period="Never")
-    value = msgspec.structs.replace(machine.record.value, spec=spec)
-    endless = replace(machine, record=msgspec.structs.replace(machine.record, value=value))
 
     assert isinstance(only(refitted(machine, **pool)), WriteDown)
-    step = only(refitted(endless, **pool))
+    step = only(refitted(without_end(machine), **pool))
     assert isinstance(step, Say)
     assert step.update.reason == "Protected"
+
+
+def test_a_budget_of_pods_keeps_an_expired_machine_only_without_an_end_of_its_drain():
+    """Its own drain waits for that budget, until the grace period ends."""
+    held = (on_node(node="node-r1", labels={"app": "x"}),)
+    pool = {"disruption": {"expireAfter": "1h"}}
+    machine = a_machine(pods=held, idle=None)
+
+    assert isinstance(only(refitted(machine, budgets=(a_budget(),), **pool)), WriteDown)
+    step = only(refitted(without_end(machine), budgets=(a_budget(),), **pool))
+    assert isinstance(step, Say)
+    assert step.update.reason == "PodDisruptionBudget"
+
+
+def test_what_protects_a_node_keeps_an_expired_machine_until_its_grace_period_ends():
+    """Its drain looks at pods only: what is said of the Node or the request is waited for before."""
+    expired = {"disruption": {"expireAfter": "90m"}}  # launched two hours ago: 30 minutes, of a grace period of 1h
+    long_expired = {"disruption": {"expireAfter": "45m"}}
+    machine = a_machine(pods=(on_node(node="node-r1"),), idle=None, node={"annotations": HELD})
+
+    step = only(refitted(machine, **expired))
+    assert isinstance(step, Say)
+    assert step.update.reason == "Protected"
+    assert look_again_at(refitted(machine, **expired)) <= NOW + timedelta(minutes=30)
+    assert isinstance(only(refitted(machine, **long_expired)), WriteDown)
 
 
 def test_the_replacement_is_ordered_a_boot_time_before_the_end():
@@ -522,3 +584,94 @@ def test_of_machines_of_one_replica_those_that_nothing_needs_are_spare():
     assert spares((used, held), NOW) == frozenset()
     (step,) = next_moves(seen(replace(old, spare=True), replicas=1))
     assert isinstance(step, WriteDown)
+
+
+# -- what forbids a move -----------------------------------------------------------------------------------------------
+
+OBSTACLES = ("none", "node", "request", "pod", "pdb", "limit")
+SERVICE = (OwnerRef("ReplicaSet", "serve", "uid-serve", "apps/v1", controller=True),)
+
+
+def held_back(name, kind, obstacle):
+    """A machine that would go, but for the obstacle; and what a plan says of its pods."""
+    protected = {"annotations": HELD}
+    pod = on_node(
+        f"pod-{name}",
+        node=f"node-{name}",
+        gpus=0 if kind == "empty" else 1,
+        owners=SERVICE,
+        labels={"app": "x" if obstacle == "pdb" else "y"},
+        annotations=HELD if obstacle == "pod" else {},
+    )
+    said = {
+        "pods": (pod,),
+        "idle": 20.0 if kind == "empty" else None,
+        "node": protected if obstacle == "node" else {},
+        "annotations": HELD if obstacle == "request" else {},
+    }
+    machine = a_machine(name, **said)
+    if kind == "drifted":
+        machine = drifted(machine)
+    if kind == "exchanged":
+        machine = replace(machine, exchange=FoundExchange("for less", (machine.record.key,)))
+    refit = Refit(unserved="limits.resources[nodes] is 4", limited=True) if obstacle == "limit" else Refit()
+    return machine, refit
+
+
+@given(
+    drawn=st.lists(
+        st.tuples(st.sampled_from(["empty", "drifted", "exchanged"]), st.sampled_from(OBSTACLES)), max_size=10
+    ),
+    allowed=st.sampled_from([0, 1]),
+    closed=st.booleans(),
+)
+def test_a_move_begins_if_and_only_if_no_budget_limit_protection_or_pod_disruption_budget_forbids_it(
+    drawn, allowed, closed
+):
+    built = [(*held_back(f"r{number}", *each), *each) for number, each in enumerate(drawn)]
+    policy = {
+        "consolidationPolicy": "WhenEmptyOrUnderutilized",
+        "budgets": [{"nodes": 0 if closed else "100%"}],
+    }
+    observation = seen(
+        *(machine for machine, *_ in built),
+        refits={machine.record.key: refit for machine, refit, *_ in built},
+        budgets=(a_budget(allowed),),
+        disruption=policy,
+    )
+    begun = {step.machine.record.key for step in next_moves(observation) if isinstance(step, WriteDown)}
+
+    free = set()
+    for machine, _, kind, obstacle in built:
+        forbidden = obstacle in {"node", "request", "pod"} or (obstacle == "pdb" and not allowed)
+        forbidden = forbidden or (obstacle == "limit" and kind != "empty")  # an empty machine needs no other
+        if not forbidden and not closed:
+            free.add(machine.record.key)
+    assert begun == free
+
+
+@given(
+    obstacles=st.lists(st.sampled_from(OBSTACLES), min_size=1, max_size=8),
+    allowed=st.sampled_from([0, 1]),
+)
+def test_no_node_is_kept_free_and_no_machine_leaves_where_a_move_may_not_go_on(obstacles, allowed):
+    """The obstacle came after the move had begun."""
+    machines, refits = [], {}
+    for number, obstacle in enumerate(obstacles):
+        machine, refit = held_back(f"r{number}", "drifted", obstacle)
+        condition = [a_condition("Disrupted", "True", "Drifted", ago(minutes=1))]
+        soft = msgspec.structs.replace(machine.node, taints=(Taint("tgp.io/disrupted", "PreferNoSchedule"),))
+        begun = a_machine(f"r{number}", idle=None, conditions=condition).record
+        annotations = {**machine.record.annotations, "tgp.io/move": f"m{number}"}
+        record = msgspec.structs.replace(begun, annotations=annotations)
+        machines.append(replace(machine, record=record, node=soft))
+        refits[record.key] = refit
+    rules = {"budgets": [{"nodes": "100%"}]}
+    steps = next_moves(seen(*machines, refits=refits, budgets=(a_budget(allowed),), disruption=rules))
+    kept_free = {
+        step.machine.record.key for step in steps if isinstance(step, SetTaint) and step.effect == "NoSchedule"
+    }
+
+    may = {"none", "pdb"} if allowed else {"none"}
+    assert not any(isinstance(step, Delete) for step in steps)
+    assert kept_free == {each.record.key for each, obstacle in zip(machines, obstacles, strict=True) if obstacle in may}

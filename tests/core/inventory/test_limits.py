@@ -118,10 +118,10 @@ def test_what_is_left_of_each_limit():
     limits = ClassLimits(max_nodes=3, max_hourly_cost="1.00", resources={"cpu": "12", "memory": "16Gi"})
 
     assert rooms_left(limits, usage_of([ONE])) == [
-        ("limits.maxNodes is 3", "nodes", 2),
-        ("limits.maxHourlyCost is $1.00/h", USD, 600_000),
-        ("limits.resources[cpu] is 12", "cpu", 4000),
-        ("limits.resources[memory] is 16Gi", "memory", 0),
+        ("limits.maxNodes is 3", "nodes", 2, 3),
+        ("limits.maxHourlyCost is $1.00/h", USD, 600_000, 1_000_000),
+        ("limits.resources[cpu] is 12", "cpu", 4000, 12_000),
+        ("limits.resources[memory] is 16Gi", "memory", 0, 16 << 30),
     ]
     unknown = Reservation("c", 1)
     assert [room.left for room in rooms_left(PoolLimits(resources={"cpu": 99}), usage_of([unknown]))] == [0]

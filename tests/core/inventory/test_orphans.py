@@ -18,79 +18,79 @@ from tgp.core.requests.readoption import reconstructed, unrecorded
 ENDED = "2026-01-05T10:00:00Z"
 
 
-def nobodys(machines, *records):
+def orphans_among(machines, *records):
     return [orphan.instance.id for orphan in orphans(machines, owners(records), CLUSTER)]
 
 
 def test_the_machine_of_an_open_attempt_is_owned():
     """Also before its id was written down: the token is enough."""
-    assert nobodys([a_machine(1)], a_record(1, an_attempt(1))) == []
+    assert orphans_among([a_machine(1)], a_record(1, an_attempt(1))) == []
 
 
 def test_a_machine_whose_request_is_gone_is_an_orphan():
-    assert nobodys([a_machine(1)], a_record(2, an_attempt(2))) == ["i-1-1"]
+    assert orphans_among([a_machine(1)], a_record(2, an_attempt(2))) == ["i-1-1"]
 
 
 def test_a_machine_of_an_older_attempt_is_an_orphan():
     """It came after it had been given up; its request has gone on."""
     record = a_record(1, an_attempt(1, 1, endedAt=ENDED), an_attempt(1, 2))
 
-    assert nobodys([a_machine(1, 1), a_machine(1, 2)], record) == ["i-1-1"]
+    assert orphans_among([a_machine(1, 1), a_machine(1, 2)], record) == ["i-1-1"]
 
 
 def test_a_machine_of_an_attempt_that_is_over_is_an_orphan():
-    assert nobodys([a_machine(1)], a_record(1, an_attempt(1, endedAt=ENDED))) == ["i-1-1"]
+    assert orphans_among([a_machine(1)], a_record(1, an_attempt(1, endedAt=ENDED))) == ["i-1-1"]
 
 
 def test_a_machine_of_a_later_attempt_than_is_recorded_is_an_orphan():
     """A status that was wiped or put back forgets attempts; the request takes a number above all that were seen."""
-    assert nobodys([a_machine(1, 3)], a_record(1)) == ["i-1-3"]
+    assert orphans_among([a_machine(1, 3)], a_record(1)) == ["i-1-3"]
 
 
 def test_of_two_machines_under_one_token_the_recorded_one_is_kept():
     duplicates = [a_machine(1, id="i-a"), a_machine(1, id="i-b")]
 
-    assert nobodys(duplicates, a_record(1, an_attempt(1, instanceId="i-b"))) == ["i-a"]
+    assert orphans_among(duplicates, a_record(1, an_attempt(1, instanceId="i-b"))) == ["i-a"]
 
 
 def test_of_two_machines_under_one_token_the_older_is_kept_while_none_is_recorded():
     early, late = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)
     duplicates = [a_machine(1, id="i-a", created_at=late), a_machine(1, id="i-b", created_at=early)]
 
-    assert nobodys(duplicates, a_record(1, an_attempt(1))) == ["i-a"]
+    assert orphans_among(duplicates, a_record(1, an_attempt(1))) == ["i-a"]
 
 
 def test_a_machine_whose_age_is_not_reported_is_the_younger():
     duplicates = [a_machine(1, id="i-a"), a_machine(1, id="i-b", created_at=datetime(2026, 1, 2, tzinfo=UTC))]
 
-    assert nobodys(duplicates, a_record(1, an_attempt(1))) == ["i-a"]
+    assert orphans_among(duplicates, a_record(1, an_attempt(1))) == ["i-a"]
 
 
 def test_a_recorded_machine_that_is_not_listed_lets_another_under_its_token_live():
     """There is one machine, and it carries the token of the open attempt: the request adopts it."""
-    assert nobodys([a_machine(1, id="i-b")], a_record(1, an_attempt(1, instanceId="i-a"))) == []
+    assert orphans_among([a_machine(1, id="i-b")], a_record(1, an_attempt(1, instanceId="i-a"))) == []
 
 
 def test_a_restored_copy_owns_nothing():
     """The tokens in its status carry another uid; and its own uid has bought nothing."""
-    assert nobodys([a_machine(1)], a_record(1, an_attempt(2), copy=True)) == ["i-1-1"]
+    assert orphans_among([a_machine(1)], a_record(1, an_attempt(2), copy=True)) == ["i-1-1"]
 
 
 def test_an_annotation_that_a_user_edited_makes_no_machine_an_orphan():
     """Its token says who bought it; the annotation is for copies that have none."""
-    assert nobodys([a_machine(1)], a_record(1, an_attempt(1), copy=True)) == []
+    assert orphans_among([a_machine(1)], a_record(1, an_attempt(1), copy=True)) == []
 
 
 def test_a_token_of_another_request_in_a_status_is_not_owned_by_it():
     """A user copied a status by hand: the machine is not adopted across uids."""
-    assert nobodys([a_machine(1)], a_record(2, an_attempt(1))) == ["i-1-1"]
+    assert orphans_among([a_machine(1)], a_record(2, an_attempt(1))) == ["i-1-1"]
 
 
 def test_an_unreadable_request_owns_whatever_bears_its_uid():
     """A newer version wrote it: it alone knows which of its attempts are over."""
     record = a_record(1, an_attempt(1, endedAt=ENDED), unreadable=True)
 
-    assert nobodys([a_machine(1, 1), a_machine(1, 7)], record) == []
+    assert orphans_among([a_machine(1, 1), a_machine(1, 7)], record) == []
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_an_unreadable_request_owns_whatever_bears_its_uid():
 )
 def test_strangers_are_never_touched(token):
     """Another cluster on the same account, a name like ours, no name at all."""
-    assert nobodys([a_machine(1, token=token)]) == []
+    assert orphans_among([a_machine(1, token=token)]) == []
 
 
 def test_each_orphan_comes_with_a_reason_people_can_read():
@@ -139,11 +139,11 @@ machines_of_few = st.lists(
 def test_of_each_request_at_most_one_machine_is_kept_whatever_the_order_of_the_list(machines, newest, luck):
     """And it is one of its open attempt, if there is any."""
     records = [a_record(number, *(an_attempt(number, n) for n in range(1, newest + 1))) for number in (1, 2)]
-    gone = nobodys(machines, *records)
+    gone = orphans_among(machines, *records)
     shuffled: list[Instance] = list(machines)
     luck.shuffle(shuffled)
 
-    assert gone == nobodys(shuffled, *records)
+    assert gone == orphans_among(shuffled, *records)
     for number in (1, 2, 3):
         open_token = a_token(number, newest)
         kept = [one for one in machines if one.id not in gone and one.token.split("-")[2] == open_token.split("-")[2]]

@@ -20,12 +20,12 @@ from tgp.ports.cluster import ClusterError, Conflict, WriteUnknown
 from tgp.sim.apiserver.identity import ApiUser
 from tgp.sim.loop import VirtualLoop
 
-Scene = Callable[[CsrEnv], Awaitable[None]]
+AccountSetup = Callable[[CsrEnv], Awaitable[None]]
 FIRST = ids_of(TOKEN)[0]
 ANOTHER = a_document((SUBJECT[0], (SUBJECT[1][0], "system:node:another")))
 
 
-def scene(play: Scene) -> Callable[[], None]:
+def setup(play: AccountSetup) -> Callable[[], None]:
     def test() -> None:
         loop = VirtualLoop()
         try:
@@ -45,7 +45,7 @@ def writes(env: CsrEnv) -> list[str]:
     return [path.rpartition("/")[2] for _, path in env.line.changes]
 
 
-@scene
+@setup
 async def test_a_machine_that_is_waited_for_is_let_in(env):
     env.waits()
     await env.asks(await env.minted())
@@ -61,7 +61,7 @@ async def test_a_machine_that_is_waited_for_is_let_in(env):
     assert fact.subject.resource == GPU_REQUEST
 
 
-@scene
+@setup
 async def test_an_answered_request_is_not_answered_again(env):
     env.waits()
     await env.asks(await env.minted())
@@ -74,7 +74,7 @@ async def test_an_answered_request_is_not_answered_again(env):
     assert len(env.facts) == 1
 
 
-@scene
+@setup
 async def test_a_second_one_with_the_same_token_is_denied(env):
     """Itself twice, or a thief behind it: a token is good for one certificate."""
     env.waits()
@@ -88,7 +88,7 @@ async def test_a_second_one_with_the_same_token_is_denied(env):
     assert env.verdict("node-csr-2") == "TokenUsed"
 
 
-@scene
+@setup
 async def test_of_two_at_once_one_is_let_in(env):
     """Both were looked at before either was answered."""
     env.waits()
@@ -104,7 +104,7 @@ async def test_of_two_at_once_one_is_let_in(env):
     assert [env.verdict(name) for name in ("node-csr-1", "node-csr-2")] == ["Approved", "TokenUsed"]
 
 
-@scene
+@setup
 async def test_a_crash_after_the_note_admits_no_other_request(env):
     env.waits()
     token = await env.minted()
@@ -124,7 +124,7 @@ async def test_a_crash_after_the_note_admits_no_other_request(env):
 @pytest.mark.parametrize("how", ["before", "after"])
 @pytest.mark.parametrize("where", ["approval", f"bootstrap-token-{FIRST}"])
 def test_a_line_that_breaks_at_any_write_ends_in_one_approval(how, where):
-    @scene
+    @setup
     async def play(env):
         env.waits()
         await env.asks(await env.minted())
@@ -141,7 +141,7 @@ def test_a_line_that_breaks_at_any_write_ends_in_one_approval(how, where):
     play()
 
 
-@scene
+@setup
 async def test_another_name_is_denied_and_does_not_use_the_token_up(env):
     env.waits()
     token = await env.minted()
@@ -159,7 +159,7 @@ async def test_another_name_is_denied_and_does_not_use_the_token_up(env):
     assert condition["message"] == denied.why
 
 
-@scene
+@setup
 async def test_the_token_of_an_unexpected_machine_is_refused(env):
     await env.asks(await env.minted())
 
@@ -176,7 +176,7 @@ async def _sleep(length: timedelta) -> None:
     await asyncio.sleep(length.total_seconds())
 
 
-@scene
+@setup
 async def test_a_reservation_that_comes_into_view_in_time_is_enough(env):
     await env.asks(await env.minted())
     await env.turn()
@@ -188,7 +188,7 @@ async def test_a_reservation_that_comes_into_view_in_time_is_enough(env):
 
 @pytest.mark.parametrize("phase", ["Terminating", "Finished", "Failed"])
 def test_a_machine_on_its_way_out_is_not_let_in(phase):
-    @scene
+    @setup
     async def play(env):
         env.waits(phase=phase)
         await env.asks(await env.minted())
@@ -199,7 +199,7 @@ def test_a_machine_on_its_way_out_is_not_let_in(phase):
     play()
 
 
-@scene
+@setup
 async def test_an_attempt_that_is_over_admits_no_machine(env):
     """The next attempt has a token of its own."""
     env.waits(attempt=2)
@@ -209,7 +209,7 @@ async def test_an_attempt_that_is_over_admits_no_machine(env):
     assert env.verdict() == "NotExpected"
 
 
-@scene
+@setup
 async def test_the_token_of_an_attempt_that_is_newer_than_our_view_is_waited_for(env):
     env.waits(attempt=1)
     token = a_token(1, 2)
@@ -219,7 +219,7 @@ async def test_the_token_of_an_attempt_that_is_newer_than_our_view_is_waited_for
     assert env.verdict() == ""
 
 
-@scene
+@setup
 async def test_a_restored_copy_admits_no_machine(env):
     env.requests.put(a_record(1, an_attempt(1), copy=True))
     await env.asks(await env.minted())
@@ -237,7 +237,7 @@ def test_a_name_that_is_another_nodes_is_not_given_away(provider_id):
     Also not where our own patch has marked that Node meanwhile, or where no view shows it yet.
     """
 
-    @scene
+    @setup
     async def play(env):
         env.waits()
         env.server.local_api.create(NODE_KIND, {"metadata": {"name": NODE}, "spec": {"providerID": provider_id}})
@@ -249,7 +249,7 @@ def test_a_name_that_is_another_nodes_is_not_given_away(provider_id):
     play()
 
 
-@scene
+@setup
 async def test_a_token_withdrawn_meanwhile_opens_nothing(env):
     env.waits()
     await env.asks(await env.minted())
@@ -261,7 +261,7 @@ async def test_a_token_withdrawn_meanwhile_opens_nothing(env):
     assert fact.subject.resource == CERTIFICATE_SIGNING_REQUEST
 
 
-@scene
+@setup
 async def test_a_token_that_expired_before_we_looked_opens_nothing(env):
     env.waits()
     await env.asks(await env.minted(lasts=timedelta(seconds=30)))
@@ -271,7 +271,7 @@ async def test_a_token_that_expired_before_we_looked_opens_nothing(env):
     assert env.verdict() == "TokenExpired"
 
 
-@scene
+@setup
 async def test_a_token_of_our_group_that_we_did_not_mint_opens_nothing(env):
     """Also one whose Secret claims a node, but no expected launch."""
     token = await env.minted()
@@ -285,7 +285,7 @@ async def test_a_token_of_our_group_that_we_did_not_mint_opens_nothing(env):
     assert env.verdict() == "UnknownToken"
 
 
-@scene
+@setup
 async def test_a_token_that_is_tried_over_and_over_is_withdrawn(env):
     """A flood from one machine must not keep the others waiting."""
     env.waits()
@@ -299,7 +299,7 @@ async def test_a_token_that_is_tried_over_and_over_is_withdrawn(env):
     assert {fact.reason for fact in env.facts} == {"WrongName"}
 
 
-@scene
+@setup
 async def test_others_are_never_touched(env):
     """Stock tokens, people, other signers: whatever they ask for."""
     env.waits()
@@ -310,14 +310,14 @@ async def test_others_are_never_touched(env):
     await env.asks(token, "client", signerName="kubernetes.io/kube-apiserver-client")
     before = len(env.line.changes)
 
-    for name in ("of-ann", "serving", "client", "nobodys"):
+    for name in ("of-ann", "serving", "client", "unknown"):
         assert await env.judge.reconcile(ObjectKey("", name)) is None
 
     assert len(env.line.changes) == before
     assert env.facts == []
 
 
-@scene
+@setup
 async def test_a_client_that_claims_our_group_is_denied(env):
     env.server.authentication.add_token("eve", ApiUser("eve", ("system:masters", "system:bootstrappers:tgp")))
     await env.asks("eve")
@@ -326,7 +326,7 @@ async def test_a_client_that_claims_our_group_is_denied(env):
     assert env.verdict() == "NoToken"
 
 
-@scene
+@setup
 async def test_an_approval_by_another_approver_is_reported_once(env):
     """A binding for every bootstrap token bypasses all of this: it must be reported."""
     env.waits()
@@ -344,7 +344,7 @@ async def test_an_approval_by_another_approver_is_reported_once(env):
     assert fact.reason == "AutoApproved"
 
 
-@scene
+@setup
 async def test_a_request_withdrawn_while_we_looked_is_no_failure(env):
     env.waits()
     await env.asks(await env.minted(), document=ANOTHER)

@@ -17,19 +17,19 @@ from tgp.ports.boot import BootRefused
 from tgp.ports.cluster import Conflict, WriteUnknown
 from tgp.sim.loop import VirtualLoop
 
-Scene = Callable[[CsrEnv], Awaitable[None]]
+AccountSetup = Callable[[CsrEnv], Awaitable[None]]
 FIRST, SECOND, THIRD = ids_of(TOKEN)
 
 
-def played(scene: Scene) -> None:
+def played(setup: AccountSetup) -> None:
     loop = VirtualLoop()
     try:
-        loop.run_until_complete(scene(CsrEnv(loop)))
+        loop.run_until_complete(setup(CsrEnv(loop)))
     finally:
         loop.close()
 
 
-def scene(play: Scene) -> Callable[[], None]:
+def setup(play: AccountSetup) -> Callable[[], None]:
     def test() -> None:
         played(play)
 
@@ -50,7 +50,7 @@ def _coded(text: str) -> str:
     return b64encode(text.encode()).decode()
 
 
-@scene
+@setup
 async def test_a_token_is_what_the_api_server_expects_of_one(env):
     token = await env.minted()
 
@@ -72,7 +72,7 @@ async def test_a_token_is_what_the_api_server_expects_of_one(env):
     assert env.learnt == [Secret(token)], "the redactor knows it before it can be printed"
 
 
-@scene
+@setup
 async def test_its_bearer_may_ask_for_certificates_and_for_nothing_else(env):
     """Under the shipped role: who reads user data gets this, and no more."""
     bearer = await env.minted()
@@ -83,7 +83,7 @@ async def test_its_bearer_may_ask_for_certificates_and_for_nothing_else(env):
     assert (await env.asks(bearer)).status == 201
 
 
-@scene
+@setup
 async def test_asked_again_it_is_the_same_token(env):
     """A crash after the write, or an order that is made up twice, leaves one Secret and no unknown one."""
     first = await env.minted()
@@ -92,7 +92,7 @@ async def test_asked_again_it_is_the_same_token(env):
     assert await env.minted() == first
 
 
-@scene
+@setup
 async def test_a_lost_answer_is_found_again_by_name(env):
     env.line.breaks = lambda call: "after" if call.method == "POST" else ""
     with pytest.raises(WriteUnknown):
@@ -103,7 +103,7 @@ async def test_a_lost_answer_is_found_again_by_name(env):
     assert env.data(FIRST)["token-secret"] == token.partition(".")[2]
 
 
-@scene
+@setup
 async def test_asked_again_for_later_it_lasts_longer(env):
     await env.minted()
     await env.minted(lasts=2 * FOR)
@@ -111,7 +111,7 @@ async def test_asked_again_for_later_it_lasts_longer(env):
     assert env.data(FIRST)["expiration"] == rfc3339(env.now + 2 * FOR)
 
 
-@scene
+@setup
 async def test_a_foreign_secret_is_left_alone(env):
     strangers(env, FIRST)
     before = env.secret(FIRST)
@@ -125,7 +125,7 @@ async def test_a_foreign_secret_is_left_alone(env):
     assert env.secret(SECOND) is None
 
 
-@scene
+@setup
 async def test_where_strangers_stand_everywhere_nothing_is_bought(env):
     strangers(env, FIRST, SECOND, THIRD)
 
@@ -133,7 +133,7 @@ async def test_where_strangers_stand_everywhere_nothing_is_bought(env):
         await env.minted()
 
 
-@scene
+@setup
 async def test_a_token_of_another_launch_is_foreign_too(env):
     """Two launch tokens of one id: as good as impossible, and still no machine gets the other's."""
     await env.minted()
@@ -147,7 +147,7 @@ async def test_a_token_of_another_launch_is_foreign_too(env):
     assert (await env.minted()).startswith(f"{SECOND}.")
 
 
-@scene
+@setup
 async def test_an_expired_one_is_made_anew(env):
     """The cluster's own cleaner may be about to remove it."""
     first = await env.minted(lasts=timedelta(seconds=-1))
@@ -158,7 +158,7 @@ async def test_an_expired_one_is_made_anew(env):
     assert first != second
 
 
-@scene
+@setup
 async def test_one_that_was_used_is_not_given_out_again(env):
     await env.minted()
     await env.tokens.use(await env.tokens.look(FIRST), "uid-1", "node-csr-1")
@@ -167,7 +167,7 @@ async def test_one_that_was_used_is_not_given_out_again(env):
         await env.minted()
 
 
-@scene
+@setup
 async def test_it_is_extended_and_never_shortened(env):
     await env.minted()
 
@@ -177,7 +177,7 @@ async def test_it_is_extended_and_never_shortened(env):
     assert not await env.tokens.extend(a_token(2), env.now + FOR)
 
 
-@scene
+@setup
 async def test_extending_by_nothing_writes_nothing(env):
     await env.minted()
     before = len(env.line.changes)
@@ -187,7 +187,7 @@ async def test_extending_by_nothing_writes_nothing(env):
     assert len(env.line.changes) == before
 
 
-@scene
+@setup
 async def test_removed_it_opens_nothing_and_may_be_removed_again(env):
     token = await env.minted()
 
@@ -199,7 +199,7 @@ async def test_removed_it_opens_nothing_and_may_be_removed_again(env):
     await env.tokens.remove(a_token(7))
 
 
-@scene
+@setup
 async def test_what_this_process_made_is_removed_without_a_read(env):
     await env.minted()
     calls: list[str] = []
@@ -231,14 +231,14 @@ def test_after_a_lost_answer_every_id_is_looked_at(lost):
     played(play)
 
 
-@scene
+@setup
 async def test_expired_it_opens_nothing(env):
     token = await env.minted(lasts=timedelta(seconds=-1))
 
     assert (await env.asks(token)).status == 401
 
 
-@scene
+@setup
 async def test_its_owner_is_known_by_its_id(env):
     await env.minted()
     strangers(env, SECOND)
@@ -248,7 +248,7 @@ async def test_its_owner_is_known_by_its_id(env):
     assert await env.tokens.owner_of(THIRD) is None
 
 
-@scene
+@setup
 async def test_it_can_be_used_for_one_request_only(env):
     await env.minted()
     found = await env.tokens.look(FIRST)
@@ -260,7 +260,7 @@ async def test_it_can_be_used_for_one_request_only(env):
     assert (await env.tokens.look(FIRST)).bearer.used_by == "uid-1"
 
 
-@scene
+@setup
 async def test_secrets_are_asked_for_by_name_and_in_one_namespace(env):
     await env.minted()
     await env.tokens.extend(TOKEN, env.now + 2 * FOR)

@@ -183,7 +183,7 @@ def test_a_server_is_a_url(server: str):
 def test_what_does_not_exist_is_named_with_what_does():
     config = parse(a_config(), FILE)
 
-    with pytest.raises(ConfigInvalid, match="context 'work' does not exist; available: home"):
+    with pytest.raises(ConfigInvalid, match="context 'work' does not exist; available: home, --context home for "):
         choose(config, "work")
     with pytest.raises(ConfigInvalid, match=r"contexts\[0\]\.context\.cluster: cluster 'x' does not exist"):
         choose(parse(a_config().replace(b"cluster: c,", b"cluster: x,"), FILE))

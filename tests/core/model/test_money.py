@@ -1,6 +1,8 @@
-"""The forms of an amount: each rounds in its own way, and little is never shown as nothing."""
+"""The forms of an amount: a price in its own way, where little is never shown as nothing; what was spent in one."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tgp.core.model import money
 
@@ -17,8 +19,7 @@ AMOUNTS = (0, 42, 4_200, 5_000, 59_000, 419_400, 690_000, 999_999, 2_397_000, 1_
             (money.amount, "0.00 0.0000 0.0042 0.0050 0.059 0.419 0.69 1.000 2.40 1,234.57"),
             (money.dollars, "$0.00 $0.0000 $0.0042 $0.0050 $0.059 $0.419 $0.69 $1.000 $2.40 $1,234.57"),
             (money.to_the_cent, "0.00 0.00 0.00 0.01 0.06 0.42 0.69 1.00 2.40 1,234.57"),
-            (money.total, "$0.00 $0.0000 $0.0042 $0.0050 $0.06 $0.42 $0.69 $1.00 $2.40 $1,234.57"),
-            (money.rounded, "$0.00 <$0.01 <$0.01 $0.01 $0.06 $0.42 $0.69 $1.00 $2.40 $1,234.57"),
+            (money.total, "$0.00 $0.00 $0.00 $0.01 $0.06 $0.42 $0.69 $1.00 $2.40 $1,234.57"),
             (money.cents, "0.00 0.00 0.00 0.01 0.06 0.42 0.69 1.00 2.40 1234.57"),
             (
                 money.decimal,
@@ -29,6 +30,16 @@ AMOUNTS = (0, 42, 4_200, 5_000, 59_000, 419_400, 690_000, 999_999, 2_397_000, 1_
 )
 def test_an_amount_has_these_forms(form, texts):
     assert [form(amount) for amount in AMOUNTS] == texts
+
+
+@given(st.integers(0, 10**15))
+def test_what_was_spent_has_two_decimals_and_is_the_same_in_every_form(microusd):
+    assert money.total(microusd).removeprefix("$") == money.to_the_cent(microusd)
+    assert money.to_the_cent(microusd).replace(",", "") == money.cents(microusd)
+
+
+def test_a_saving_below_nothing_keeps_its_sign():
+    assert [money.to_the_cent(amount) for amount in (-4_999, -5_000, -1_234_500_000)] == ["0.00", "-0.01", "-1,234.50"]
 
 
 @pytest.mark.parametrize(

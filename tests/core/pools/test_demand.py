@@ -1,11 +1,14 @@
 """Machines are bought for pods that wait for GPUs, if one would help; the others get a reason, or nothing."""
 
+import msgspec
 import pytest
 
 from tests.core.pools.builders import GPU, NOW, a_pod
 from tgp.core.model.pod import GATED, OwnerRef, Pod
+from tgp.core.model.record import uid_text
 from tgp.core.model.resources import Resources
-from tgp.core.pools.demand import asks_for_gpus, demand_of, read_annotations
+from tgp.core.model.taints import Toleration
+from tgp.core.pools.demand import asks_for_gpus, asks_the_same, demand_of, demand_of_pod, read_annotations
 from tgp.core.pools.planner.classes import GANG, GANG_SIZE, MAX_PRICE, MAX_WAIT
 from tgp.core.pools.planner.rows import own_price_until
 from tgp.core.pools.planner.world import Capacity
@@ -17,8 +20,9 @@ def room_of(gpus: int, **rest) -> dict[str, Capacity]:
     return {"n1": Capacity("n1", Resources(8000, 1 << 40, ((GPU, gpus), ("pods", 110))), **rest)}
 
 
-def demanded(*pods: Pod, room=None):
-    return demand_of(pods, SCHEDULERS, room or {})
+def demanded(*pods: Pod, room=None, schedulers=SCHEDULERS, used_up=None):
+    asked = (demand_of_pod(pod, schedulers) for pod in sorted(pods, key=lambda each: each.key))
+    return demand_of((each for each in asked if each is not None), room or {}, used_up or {})
 
 
 def test_a_pod_that_asks_for_a_gpu_and_finds_no_node_is_demand():
@@ -45,6 +49,14 @@ def test_what_no_machine_would_help_is_neither_demand_nor_refused(pod):
     assert (found.pods, found.refused) == ((), ())
 
 
+def test_a_pod_whose_budget_would_stop_it_is_refused_in_the_words_of_the_budget():
+    held, free = a_pod("held"), a_pod("free")
+    found = demanded(held, free, used_up={uid_text(held.uid): "budget ml/a is used up"})
+    assert [pod.key.name for pod in found.pods] == ["free"]
+    (refused,) = found.refused
+    assert [(each.reason, each.message) for each in refused.reasons] == [("BudgetUsedUp", "budget ml/a is used up")]
+
+
 @pytest.mark.parametrize(
     ("pod", "reason"),
     [
@@ -64,7 +76,7 @@ def test_what_no_plan_can_serve_is_refused_with_a_reason(pod, reason):
 
 
 def test_a_scheduler_that_the_settings_name_is_served():
-    assert demand_of([a_pod(scheduler="volcano")], frozenset({"volcano"}), {}).pods
+    assert demanded(a_pod(scheduler="volcano"), schedulers=frozenset({"volcano"})).pods
 
 
 def test_a_pod_that_gets_room_on_the_node_it_is_nominated_to_needs_no_machine():
@@ -151,3 +163,17 @@ def test_a_size_without_a_gang_means_nothing():
 def test_asking_is_seen_without_a_plan():
     assert asks_for_gpus(a_pod())
     assert not asks_for_gpus(a_pod(gpus=0))
+
+
+def test_a_plan_holds_for_a_pod_while_nothing_that_places_it_is_edited():
+    pod = a_pod(annotations={MAX_PRICE: "1.50"})
+    replaced = msgspec.structs.replace
+    assert asks_the_same(pod, replaced(pod, resource_version=7, annotations={MAX_PRICE: "1.50", "tgp.io/x": "y"}))
+    edits = (
+        {"requests": a_pod(gpus=2).requests},
+        {"tolerations": (Toleration(operator="Exists"),)},
+        {"labels": {"app": "x"}},
+        {"annotations": {}},
+        {"node_selector": {"rack": "7"}},
+    )
+    assert not any(asks_the_same(pod, replaced(pod, **edit)) for edit in edits)

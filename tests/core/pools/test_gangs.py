@@ -2,8 +2,12 @@
 
 from datetime import timedelta
 
-from tests.core.pools.builders import NOW, a_pod, a_request, ago, an_attempt, written
-from tgp.core.pools.gangs import GangMachine, gang_name, given_up
+import pytest
+
+from tests.core.pools.builders import NOW, a_pod, a_request, ago, an_attempt, on_node, written
+from tgp.core.model.pod import OwnerRef
+from tgp.core.pools.gangs import GangMachine, given_up, need_no_machine
+from tgp.core.pools.planner.classes import gang_name
 
 GANG = "default/train"
 MAY_TAKE = timedelta(minutes=15)
@@ -53,3 +57,30 @@ def test_a_gang_is_named_by_annotation_or_label():
     assert gang_name(a_pod(annotations={"tgp.io/gang": "train"})) == GANG
     assert gang_name(a_pod(labels={"scheduling.x-k8s.io/pod-group": "train"})) == GANG
     assert gang_name(a_pod()) == ""
+    assert gang_name(a_pod(labels={"leaderworkerset.sigs.k8s.io/group-key": "train"})) == GANG
+
+
+def test_an_empty_annotation_takes_a_pod_out_of_the_gang_that_its_labels_name():
+    """So can a LeaderWorkerSet whose workers are created only once their leader is ready."""
+    labels = {"leaderworkerset.sigs.k8s.io/group-key": "k1", "scheduling.x-k8s.io/pod-group": "k2"}
+    assert gang_name(a_pod(labels=labels, annotations={"tgp.io/gang": ""})) == ""
+
+
+JOB = OwnerRef("Job", "train", "job-uid", controller=True)
+
+
+@pytest.mark.parametrize(
+    ("pod", "counts"),
+    [
+        (on_node(), True),
+        (a_pod(gpus=0), True),
+        (a_pod(), False),
+        (on_node(deletion_requested_at=NOW), False),
+        (on_node(phase="Failed"), False),
+        (on_node(phase="Succeeded"), False),
+        (on_node(phase="Succeeded", owners=(JOB,)), True),
+        (on_node(phase="Succeeded", owners=(OwnerRef("Job", "train", "earlier", controller=True),)), False),
+    ],
+)
+def test_pods_of_a_gang_that_need_no_machine_are_not_missing(pod, counts):
+    assert need_no_machine([pod], {"job-uid"}) == ({"uid-pod"} if counts else set())

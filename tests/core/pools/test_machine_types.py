@@ -18,6 +18,7 @@ from tgp.core.pools.machine_types import (
     seen_shape,
     surplus,
     to_write,
+    with_learned_gpu,
 )
 
 KEY = "simulated/t4.1/us-west-1/on-demand"
@@ -171,6 +172,37 @@ def test_an_owned_machine_has_what_its_node_last_reported():
 )
 def test_other_offers_are_taken_as_they_are(offer, node):
     assert owned_shape(offer, node) is None
+
+
+@pytest.mark.parametrize(
+    ("labels", "model", "memory"),
+    [
+        ({"nvidia.com/gpu.product": "NVIDIA-GeForce-RTX-4090"}, "RTX4090", 24),
+        ({"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"}, "A100-80GB-SXM", 80),
+        ({"nvidia.com/gpu.product": "Tesla-T4-SHARED"}, "T4", 16),
+        ({"nvidia.com/gpu.product": "RTX-3060", "nvidia.com/gpu.memory": "12288"}, "RTX3060-12GB", 12),
+        ({"nvidia.com/gpu.product": "RTX-3060"}, "unknown", 0),
+        ({"nvidia.com/gpu.product": "RTX-3060", "nvidia.com/gpu.memory": "much"}, "unknown", 0),
+        ({"nvidia.com/gpu.product": "Voodoo-2"}, "unknown", 0),
+        ({}, "unknown", 0),
+    ],
+)
+def test_the_model_of_an_owned_machine_is_that_of_its_node_also_while_it_is_off(labels, model, memory):
+    offer = an_offer("box", boot=BootMode.POWER, gpu="unknown", gpu_memory_gib=0)
+    found = with_learned_gpu(offer, a_node("box", ready=None, labels=labels))
+
+    assert (found.gpu, found.gpu_memory_gib) == (model, memory)
+    assert found.key == offer.key
+
+
+def test_a_model_that_the_class_names_is_not_learned():
+    node = a_node("box", labels={"nvidia.com/gpu.product": "Tesla-T4"})
+    named = an_offer("box", boot=BootMode.POWER, gpu="RTX4090")
+    rented = an_offer("box", gpu="unknown")
+
+    assert with_learned_gpu(named, node) == named
+    assert with_learned_gpu(rented, node) == rented
+    assert with_learned_gpu(an_offer("box", boot=BootMode.POWER, gpu="unknown"), None).gpu == "unknown"
 
 
 def test_a_request_that_is_gone_is_forgotten():

@@ -13,13 +13,12 @@ from tgp.core.model.resources import Resources
 from tgp.core.model.taints import Taint
 from tgp.core.pools.nominations import (
     PricedRoom,
-    is_own_node,
     node_of,
     nominations,
-    reserved_node_name,
     supports_nominations,
 )
 from tgp.core.pools.planner.world import Capacity
+from tgp.core.requests.own_node import is_own_node, reserved_node_name
 
 LARGE = Affinity((NodeTerm((LabelRequirement("tgp.io/gpu-memory", "Gt", ("60",)),)),))
 ANY, PICKY = a_pod("any"), a_pod("picky", affinity=LARGE)
@@ -127,7 +126,7 @@ def test_a_node_that_is_not_ours_is_never_nominated(changes):
     assert node_of(machine) == ""
 
 
-def test_a_machine_without_a_node_or_without_an_order_is_nobodys_yet():
+def test_a_machine_without_a_node_or_without_an_order_is_not_nominated_yet():
     assert named([ANY, PICKY], CHEAP, replace(EXPENSIVE, node=None)) == []
     request = a_request("expensive")
     assert reserved_node_name(request) == ""

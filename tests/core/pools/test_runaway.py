@@ -18,6 +18,7 @@ from tgp.core.pools.runaway import (
     PAUSES,
     SCHEDULED_WITHIN,
     Disagreements,
+    ReadyNode,
     Runaways,
     UnusableMachine,
     failed_machines,
@@ -249,42 +250,111 @@ def test_a_line_of_the_table_is_read_as_it_was_written():
     assert [read_line(line) for line in ("", "{}", 7, '{"token": 1}')] == [None] * 4
 
 
-def disagreeing(*, bought):
-    pod, found = a_pod(), Disagreements()
+def ready(*, bought=False):
+    return {"n1": ReadyNode.of(a_node("n1"), bought=bought)}
+
+
+def disagreeing(*, bought, **pod):
+    pod, found = a_pod(**pod), Disagreements()
     for now in (NOW, NOW + DISAGREED_AFTER):
-        found.learn({UID: "n1"}, {UID: pod}, {"n1": bought}, now)
+        found.learn({UID: "n1"}, {UID: pod}, ready(bought=bought), now)
     return pod, found, NOW + DISAGREED_AFTER
 
 
 def test_a_node_where_the_scheduler_refuses_a_pod_stops_counting_for_it():
-    _, found, now = disagreeing(bought=False)
+    pod, found = a_pod(), Disagreements()
+    for minutes, refused in ((0, {}), (4, {}), (5, {"n1": {UID}})):
+        found.learn({UID: "n1"}, {UID: pod}, ready(), NOW + timedelta(minutes=minutes))
+        assert (found.by_node([pod]), found.pods) == (refused, len(refused))
+    assert found.refusals([pod], NOW + DISAGREED_AFTER) == {}
 
-    assert found.by_node(NOW + timedelta(minutes=4)) == {}
-    assert found.by_node(now) == {"n1": {UID}}
-    assert (found.pods(NOW), found.pods(now)) == (0, 1)
-    assert found.refusals([a_pod()]) == {}
 
-
-def test_nothing_more_is_bought_for_pods_that_are_refused_on_a_machine_of_ours():
+def test_nothing_more_is_bought_for_an_hour_for_pods_that_are_refused_on_a_machine_of_ours():
     pod, found, now = disagreeing(bought=True)
+    assert set(found.refusals([pod], now)) == {UID}
+    assert found.next_change(now) == now + DISAGREED_FOR
 
-    assert set(found.refusals([pod])) == {UID}
-    found.learn({}, {UID: pod}, {"n1": True}, now + DISAGREED_FOR)
-    assert found.next_change(now) is None or found.next_change(now) > now
+    assert set(found.refusals([pod], now + DISAGREED_FOR - timedelta(seconds=1))) == {UID}
+    assert found.refusals([pod], now + DISAGREED_FOR) == {}
+    found.learn({}, {UID: pod}, ready(bought=True), now + DISAGREED_FOR)
+    assert found.refusals([pod], now + DISAGREED_FOR) == {}
+    assert found.by_node([pod]) == {"n1": {UID}}  # while it waits: a machine that is bought now is another one
+    assert found.next_change(now + DISAGREED_FOR) is None
 
 
 def test_the_verdict_is_about_all_pods_of_the_template():
-    found, one = Disagreements(), a_pod(owners=OWNER)
-    for now in (NOW, NOW + DISAGREED_AFTER):
-        found.learn({UID: "n1"}, {UID: one}, {"n1": True}, now)
+    """The next pod of a Job does not wait for it again, though the first one is gone."""
+    _, found, now = disagreeing(bought=True, owners=OWNER)
+    found.learn({}, {}, ready(bought=True), now + timedelta(minutes=1))
+    later, other = a_pod("later", owners=OWNER), a_pod("other")
 
-    assert found.refusals([a_pod("later", owners=OWNER)]) != {}
+    assert found.by_node([later, other]) == {"n1": {later.uid}}
+    assert set(found.refusals([later, other], now)) == {later.uid}
+    found.learn({}, {later.uid: later}, ready(bought=True), now + timedelta(minutes=2))
+    assert found.pods == 1
+    changed = msgspec.structs.replace(later, requests=Resources(1, 1, ((GPU, 1),)))
+    assert (found.by_node([changed]), found.refusals([changed], now)) == ({}, {})
+
+
+@pytest.mark.parametrize(
+    "change", [{"labels": {"disk": "ssd"}}, {"taints": (Taint("x", "NoSchedule"),)}, {"allocatable": Resources(1, GIB)}]
+)
+def test_a_changed_node_is_another_one_to_the_scheduler(change):
+    pod, found, now = disagreeing(bought=True)
+    changed = {"n1": ReadyNode.of(msgspec.structs.replace(a_node("n1"), **change), bought=True)}
+    found.learn({}, {UID: pod}, changed, now + timedelta(minutes=1))
+
+    assert (found.by_node([pod]), found.refusals([pod], now)) == ({}, {})
+
+
+def test_a_node_that_changes_while_it_refuses_has_its_time_again():
+    pod, found = a_pod(), Disagreements()
+    changed = {"n1": ReadyNode.of(msgspec.structs.replace(a_node("n1"), labels={"disk": "ssd"}), bought=False)}
+    found.learn({UID: "n1"}, {UID: pod}, ready(), NOW)
+    found.learn({UID: "n1"}, {UID: pod}, changed, NOW + timedelta(minutes=4))
+    found.learn({UID: "n1"}, {UID: pod}, changed, NOW + timedelta(minutes=6))
+    assert found.by_node([pod]) == {}
+
+
+def test_what_a_node_reports_of_itself_is_no_change():
+    pod, found, now = disagreeing(bought=True)
+    again = msgspec.structs.replace(a_node("n1"), resource_version=99, annotations={"x": "y"}, kubelet_version="v9")
+    found.learn({}, {UID: pod}, {"n1": ReadyNode.of(again, bought=True)}, now + timedelta(minutes=1))
+    assert found.by_node([pod]) == {"n1": {UID}}
+
+
+def test_a_machine_that_is_gone_does_not_end_the_hour():
+    """Else the next one would be bought at once, and refused as well."""
+    pod, found, now = disagreeing(bought=True)
+    found.learn({}, {UID: pod}, {}, now + timedelta(minutes=1))
+    assert set(found.refusals([pod], now)) == {UID}
+
+
+def test_pods_that_come_one_after_another_and_are_bound_are_no_disagreement():
+    found = Disagreements()
+    for minute in range(12):
+        pod = a_pod(f"pod-{minute}", owners=OWNER)
+        now = NOW + timedelta(minutes=minute)
+        found.learn({pod.uid: "n1"}, {pod.uid: pod}, ready(bought=True), now)
+        assert (found.by_node([pod]), found.refusals([pod], now)) == ({}, {})
+
+
+def test_a_verdict_is_forgotten_when_its_hour_is_over_and_no_such_pod_waits(monkeypatch):
+    pod, found, now = disagreeing(bought=False, owners=OWNER)
+    found.learn({}, {}, ready(), now + DISAGREED_FOR)
+    assert found.by_node([pod]) == {}
+
+    monkeypatch.setattr(runaway, "MOST_DISAGREEMENTS", 3)
+    many = {f"uid-{at}": a_pod(f"{at}", uid=f"uid-{at}") for at in range(5)}
+    for later in (now, now + DISAGREED_AFTER):
+        found.learn(dict.fromkeys(many, "n1"), many, ready(), later)
+    assert len(found.by_node(many.values())["n1"]) == 3
 
 
 def test_a_pod_that_was_bound_is_no_disagreement():
     found = Disagreements()
-    found.learn({UID: "n1"}, {UID: a_pod()}, {"n1": True}, NOW)
-    found.learn({}, {}, {"n1": True}, NOW + DISAGREED_AFTER)
+    found.learn({UID: "n1"}, {UID: a_pod()}, ready(bought=True), NOW)
+    found.learn({}, {}, ready(bought=True), NOW + DISAGREED_AFTER)
 
-    assert found.by_node(NOW + DISAGREED_AFTER) == {}
-    assert found.pods(NOW + DISAGREED_AFTER) == 0
+    assert found.by_node([a_pod()]) == {}
+    assert found.pods == 0

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from tests.contracts.reflector.served import Even, in_virtual_time
 from tgp.adapters.kube.queue import LONG_LINE, MIN_GAP, TURNS, Queue
-from tgp.adapters.kube.token_bucket import TokenRate
 from tgp.core.model.backoff import Backoff
 from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.token_bucket import TokenRate
 
 A, B, C = (ObjectKey("n", name) for name in "abc")
 
@@ -78,7 +78,7 @@ def test_a_short_line_is_first_come_first_served():
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.integers(0, 200), max_size=600))
-def test_whoever_goes_first_each_key_is_taken_once_for_each_time_it_waited(numbers):
+def test_in_any_order_each_key_is_taken_once_for_each_time_it_waited(numbers):
     async def scenario():
         queue = Queue(Even(), first=lambda key: key.name.endswith("7"))
         waiting = set()

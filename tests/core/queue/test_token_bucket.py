@@ -2,7 +2,7 @@
 
 import pytest
 
-from tgp.adapters.kube.token_bucket import TokenBucket, TokenRate
+from tgp.core.model.token_bucket import TokenBucket, TokenRate
 
 
 @pytest.mark.parametrize(

@@ -148,17 +148,15 @@ def test_ports_of_the_host_are_kept_and_others_are_not():
     assert not HostPort(7, "UDP").collides(HostPort(7))
 
 
-def test_claims_are_kept_by_name_and_preemption_by_its_policy():
+def test_claims_are_kept_by_name():
     volumes = [
         {"name": "data", "persistentVolumeClaim": {"claimName": "models"}},
         {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}},
         {"name": "kube-api-access-abcde", "projected": {"sources": []}},
     ]
-    pod = read({"name": "train"}, {"volumes": volumes, "preemptionPolicy": "Never"})
+    pod = read({"name": "train"}, {"volumes": volumes})
 
     assert pod.volume_claims == ("models", "train-scratch")
-    assert not pod.preempts
-    assert read().preempts
 
 
 def test_affinity_is_kept_with_its_preferences():
@@ -270,6 +268,36 @@ def test_requests_follow_the_schedulers_rule(spec, expected):
     assert read(spec=spec).requests == expected
 
 
+@pytest.mark.parametrize(
+    ("told", "cpu"),
+    [
+        ({}, 500),
+        ({"allocatedResources": {"cpu": "4"}}, 4000),
+        ({"allocatedResources": {"cpu": "100m"}, "resources": {"requests": {"cpu": "2"}}}, 2000),
+        ({"allocatedResources": None, "resources": None}, 500),
+    ],
+)
+@pytest.mark.parametrize("init", [False, True])
+def test_until_a_resize_is_done_the_larger_amount_is_held(told, cpu, init):
+    """A request that is made smaller, and that the kubelet has not followed, frees nothing."""
+    sidecar = (
+        {"initContainers": [{**a_container({"cpu": "1"}), "name": "side", "restartPolicy": "Always"}]} if init else {}
+    )
+    spec = {"containers": [a_container({"cpu": "500m"})], "nodeName": "node-1", **sidecar}
+    waits = [{"type": "PodResizePending", "status": "True", "reason": "Deferred"}]
+    status = {"phase": "Running", "containerStatuses": [{"name": "c", **told}]}
+    assert read(spec=spec, status={**status, "conditions": waits}).requests.milli("cpu") == cpu + 1000 * init
+    assert read(spec=spec, status=status).requests.milli("cpu") == 500 + 1000 * init, "no resize is under way"
+
+
+@pytest.mark.parametrize(("created", "placed", "told"), [(T0, T2, T2), (T0, T1, None), (None, T2, None)])
+def test_a_pod_that_waited_says_when_it_got_its_node(created, placed, told):
+    meta = {} if created is None else {"creationTimestamp": at(created)}
+    row = {"type": "PodScheduled", "status": "True", "lastTransitionTime": at(placed)}
+    assert read(meta, {"nodeName": "node-1"}, {"conditions": [row]}).placed_at == told
+    assert read(meta, {"nodeName": "node-1"}, {"conditions": None}).placed_at is None
+
+
 def a_state(**state) -> dict:
     return {"name": "c", "state": state}
 
@@ -374,6 +402,11 @@ def test_unknown_fields_and_phases_are_passed_over():
 def test_a_line_without_a_name_plate_is_unreadable_and_nothing_worse(line):
     with pytest.raises(UnreadableReply):
         pods().line(line, {})
+
+
+def test_a_page_for_people_is_told_from_broken_json():
+    with pytest.raises(UnreadableReply, match="not a list of pods: this is HTML, as a proxy or a login page sends"):
+        pods().page(b"\n<!DOCTYPE html><title>Sign in</title>", {})
 
 
 FUZZED = json.dumps(
@@ -506,6 +539,26 @@ def test_an_init_container_that_asks_for_devices_starts_its_pod():
     assert pod.started_at is None
 
 
+def test_what_only_an_init_container_asks_for_is_held_as_long_as_the_pod_is_there():
+    spec = {
+        "initContainers": [a_container(limits={"nvidia.com/gpu": "1"}) | {"name": "train"}],
+        "containers": [{"name": "sleep"}],
+    }
+    ran, runs = _ran("train", T0, T1), _ran("sleep", T1)
+    pod = read(spec=spec, status={"phase": "Running", "initContainerStatuses": [ran], "containerStatuses": [runs]})
+    assert (pod.requests.others, pod.started("nvidia.com/gpu")) == ((("nvidia.com/gpu", 1),), T0)
+    assert not pod.finished
+
+
+def test_a_container_for_debugging_changes_neither_what_a_pod_asks_for_nor_when_it_started():
+    spec = {"containers": [a_container(limits={"nvidia.com/gpu": "1"})]}
+    added = {"ephemeralContainers": [{"name": "debug", "image": "i", "targetContainerName": "c"}]}
+    status = {"phase": "Running", "containerStatuses": [_ran("c", T1)]}
+    pod = read(spec=spec, status=status)
+    debugged = read(spec={**spec, **added}, status={**status, "ephemeralContainerStatuses": [_ran("debug", T0)]})
+    assert (debugged.requests, debugged.started("nvidia.com/gpu")) == (pod.requests, T1)
+
+
 def test_what_the_whole_pod_asks_for_starts_with_any_container():
     spec = {
         "resources": {"requests": {"cpu": "4"}},
@@ -513,6 +566,12 @@ def test_what_the_whole_pod_asks_for_starts_with_any_container():
     }
     pod = read(spec=spec, status={"phase": "Running", "containerStatuses": [_ran("two", T1), _ran("one", T2)]})
     assert pod.started("cpu") == T1
+
+
+def test_what_only_its_runtime_takes_starts_with_any_container():
+    spec = {"overhead": {"cpu": "250m"}, "containers": [{"name": "one"}, {"name": "two"}]}
+    pod = read(spec=spec, status={"phase": "Running", "containerStatuses": [_ran("two", T1), _ran("one", T2)]})
+    assert (pod.requests.cpu_milli, pod.started("cpu")) == (250, T1)
 
 
 def test_a_lost_container_may_have_started_when_the_kubelet_accepted_the_pod():

@@ -8,7 +8,7 @@ from tgp.adapters.kube.records.kinds import claims, storage_classes, volumes
 from tgp.core.model.labels import LabelRequirement
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.placement import NodeTerm
-from tgp.core.model.storage import BOUND, WAIT_FOR_FIRST_CONSUMER, StorageClass, Volume
+from tgp.core.model.storage import WAIT_FOR_FIRST_CONSUMER, StorageClass, Volume
 
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 OLD_ZONE = "failure-domain.beta.kubernetes.io/zone"
@@ -36,7 +36,7 @@ def test_a_claim():
     )
 
     assert claim.key == ObjectKey("ml", "it")
-    assert (claim.storage_class, claim.volume, claim.phase) == ("fast", "pv-1", BOUND)
+    assert (claim.storage_class, claim.volume, claim.phase) == ("fast", "pv-1", "Bound")
     assert claim.selected_node == ""
     assert not claim.bound
 

@@ -40,7 +40,7 @@ from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
 from tgp.core.model.presence import Absent, AccountProblem, Claims, Repeated, Unknown
 from tgp.core.requests.lifecycle import FAILURES_MAX, LOSSES_MAX, next_step
-from tgp.core.requests.observation import AccessObservation
+from tgp.core.requests.observation import AccessObservation, NodeObservation
 from tgp.core.requests.protection import Protection
 from tgp.core.requests.provider_reports import CONFIRMED_AFTER
 from tgp.core.requests.steps import (
@@ -106,6 +106,7 @@ def test_a_machine_that_no_attempt_explains_is_waited_for():
 
     assert isinstance(step, Wait)
     assert step.reason == "UnclaimedInstance"
+    assert step.message.startswith(f"Machine {listed().instance.id} at vast of an earlier attempt must be terminated")
 
 
 def test_the_next_attempt_is_above_every_number_ever_seen():
@@ -379,6 +380,36 @@ def test_the_end_is_asked_for_again_after_a_pause():
 
 def test_the_end_is_asked_for_also_where_lists_fail():
     assert leaving(presence=SILENT) == Terminate(a_machine(), "i-1")
+
+
+OWNED = a_machine(offer=replace(OFFER, provider="webhook", instance_type="train-1", boot_mode="power"))
+ASLEEP = NodeObservation(silent_since=ago(minutes=5))
+
+
+@pytest.mark.parametrize(
+    ("seen", "step"),
+    [
+        pytest.param({"presence": SILENT}, Wait, id="its status errs"),
+        pytest.param({"presence": SILENT, "termination_requests": 2}, Wait, id="its status errs after an off call"),
+        pytest.param({"presence": GONE}, Wait, id="its status says off, and its Node is Ready"),
+        pytest.param({"presence": GONE, "never_listed": True}, Wait, id="the same, after a restart"),
+        pytest.param({"presence": GONE, "since": ago(hours=3)}, Wait, id="the same, for hours"),
+        pytest.param({"presence": GONE, "termination_accepted": True}, CloseAttempt, id="switched off, and off"),
+        pytest.param({"presence": GONE, "node": ASLEEP}, CloseAttempt, id="off, and its Node agrees"),
+        pytest.param({"presence": listed()}, Terminate, id="on"),
+        pytest.param({"presence": listed(InstanceState.UNKNOWN)}, Terminate, id="no status endpoint"),
+        pytest.param(
+            {"presence": listed(InstanceState.UNKNOWN), "termination_requests": 1, "node": ASLEEP},
+            CloseAttempt,
+            id="no status endpoint, and its Node is silent",
+        ),
+    ],
+)
+def test_a_machine_you_own_is_not_switched_off_on_missing_data(seen, step):
+    conditions = (a_condition("Terminating", "Deleted", since=seen.pop("since", ago(minutes=1))),)
+    found = next_step(an_observation(OWNED, conditions=conditions, **{**MACHINE, **seen}))
+
+    assert isinstance(found, step), found
 
 
 @pytest.mark.parametrize(

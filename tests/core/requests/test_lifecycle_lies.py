@@ -20,11 +20,12 @@ from tests.core.requests.an_observation import (
     listed,
     over,
 )
+from tgp.core.inventory.limits import COUNTED_ON_FOR
 from tgp.core.joining.mesh.status import LEASE_STALE
 from tgp.core.model.instance import InstanceState
 from tgp.core.model.mesh import MeshStatus
 from tgp.core.model.presence import NO_CLAIMS, Absent, Claims, Repeated
-from tgp.core.requests.lifecycle import COUNTED_ON_FOR, next_step
+from tgp.core.requests.lifecycle import next_step
 from tgp.core.requests.observation import MachinesInUse
 from tgp.core.requests.outage import UNREACHABLE_AT_MOST
 from tgp.core.requests.provider_reports import BELIEVED_AFTER, CONFIRMED_AFTER, DOUBTED_FOR
@@ -272,3 +273,37 @@ def test_machines_silent_together_are_given_up_after_two_hours_one_at_a_time(sin
 
 
 LONG = {"ready_at": ago(hours=5)}
+
+
+# -- an order whose outcome is unknown ---------------------------------------------------------------------------------
+
+
+def test_an_order_whose_node_has_joined_was_not_in_vain_though_its_provider_denies_the_machine():
+    ordered = an_attempt(instance_id="i-7", reserved_at=ago(minutes=5))
+    joined = {"presence": NEVER_MADE, "termination_requests": 1, "node": a_node(registered=a_node().node)}
+
+    step = next_step(an_observation(ordered, **joined))
+    assert isinstance(step, Wait)
+    assert "has joined, but vast does not list its machine" in step.message
+
+    old = an_attempt(reserved_at=NOW - BELIEVED_AFTER)
+    step = next_step(an_observation(old, **joined))
+    assert isinstance(step, AbandonAttempt)
+    assert step.counts_until == NOW + COUNTED_ON_FOR
+
+
+@pytest.mark.parametrize(
+    ("named", "accepted", "counts"),
+    [
+        pytest.param("i-7", False, True, id="a machine was named, and only lists deny it"),
+        pytest.param("i-7", True, False, id="its termination was accepted"),
+        pytest.param(None, False, False, id="no machine was ever heard of"),
+    ],
+)
+def test_a_machine_that_an_error_named_counts_for_an_hour_unless_its_termination_was_accepted(named, accepted, counts):
+    attempt = an_attempt(instance_id=named)
+    seen = {"presence": NEVER_MADE, "termination_requests": 1, "termination_accepted": accepted}
+
+    step = next_step(an_observation(attempt, **seen))
+    assert isinstance(step, AbandonAttempt)
+    assert step.counts_until == (NOW + COUNTED_ON_FOR if counts else None)

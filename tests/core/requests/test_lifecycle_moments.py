@@ -3,15 +3,20 @@
 from datetime import datetime, timedelta
 
 import pytest
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from tests.core.pools.builders import a_pool
 from tests.core.requests.an_observation import NOW, a_machine, a_node, ago, an_observation, listed
 from tgp.api.values import rfc3339
+from tgp.core.model.instance import InstanceState
 from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.presence import NO_CLAIMS, AccountProblem, Claims, Repeated, Unknown
 from tgp.core.requests.lifecycle import next_step
+from tgp.core.requests.moments import drain_grace, drained_for_provider_at
 from tgp.core.requests.observation import OwningPool
 from tgp.core.requests.protection import Protection
+from tgp.core.requests.provider_reports import with_reports
 from tgp.core.requests.status import compute_status
 from tgp.core.requests.steps import StartTermination, TerminationReason, Wait
 
@@ -87,9 +92,80 @@ def test_a_pools_machine_is_drained_before_its_provider_takes_it_back_and_a_user
     assert "ExpiresSoon" not in {each.type for each in compute_status(observation, Wait("", "")).updates}
 
 
+@pytest.mark.parametrize(
+    ("lead", "drained_after"),
+    [
+        (timedelta(hours=4), timedelta(hours=2, minutes=30)),  # the whole grace of 1h, and half an hour more
+        (timedelta(minutes=40), timedelta(minutes=20)),  # late: half of the time is for a replacement
+        (timedelta(minutes=9), timedelta(0)),  # no machine boots in half of that
+        (timedelta(seconds=30), timedelta(0)),
+    ],
+)
+def test_an_announced_end_leaves_time_for_a_replacement_and_for_a_drain_as_far_as_it_goes(lead, drained_after):
+    told, end = ago(minutes=0), NOW + lead
+    machine = a_machine(announced_end=end, announced_at=told)
+    pool = OwningPool(ObjectKey("default", "pool"), a_pool().value)
+    observation = an_observation(machine, presence=listed(ends_at=end), node=a_node(), pool=pool)
+
+    assert drained_for_provider_at(observation) == told + drained_after
+    assert drain_grace(observation, told + drained_after) == min(lead - drained_after, timedelta(hours=1))
+    assert drained_for_provider_at(replace(observation, pool=None)) is None
+
+
+TWICE = Claims(end=Repeated(2, timedelta(seconds=5)))
+
+
+@pytest.mark.parametrize(
+    ("ends_at", "claims", "known", "recorded"),
+    [
+        (NOW + timedelta(hours=1), TWICE, None, NOW + timedelta(hours=1)),
+        (NOW + timedelta(hours=1), Claims(end=Repeated(1, timedelta(0))), None, None),  # one list is no proof
+        (NOW + timedelta(hours=1), NO_CLAIMS, None, None),
+        (NOW, TWICE, None, None),  # and one that is over, while the machine runs, is none at all
+        (NOW + timedelta(hours=1), TWICE, NOW + timedelta(hours=2), NOW + timedelta(hours=1)),  # moved
+        (NOW + timedelta(hours=1), NO_CLAIMS, NOW + timedelta(hours=2), NOW + timedelta(hours=2)),
+        (None, NO_CLAIMS, NOW + timedelta(hours=2), None),  # withdrawn
+        (PROVIDER_ENDS, TWICE, None, None),  # as ordered
+    ],
+)
+def test_an_announced_end_is_recorded_when_two_lists_have_shown_it(ends_at, claims, known, recorded):
+    machine = a_machine(announced_end=known, announced_at=NOW if known else None, provider_ends_at=PROVIDER_ENDS)
+    pool = OwningPool(ObjectKey("default", "pool"), a_pool().value)
+    given = an_observation(machine, presence=listed(ends_at=ends_at), node=a_node(), pool=pool, claims=claims)
+
+    after = with_reports(given, machine).attempt
+    assert after is not None
+    assert after.announced_end == recorded
+    assert (after.announced_at is None) == (recorded is None)
+    held = {"attempts": [{**to_builtins(machine), "addedLater": "kept"}]}
+    (row,) = compute_status(with_reports(given, machine), Wait("", ""), held=held).parts["attempts"]
+    assert row.get("announcedEnd") == (rfc3339(recorded) if recorded else None)
+    assert row["addedLater"] == "kept"
+    users = with_reports(replace(given, pool=None), machine).attempt
+    assert users is not None
+    assert users.announced_end == known
+
+
 def test_a_machine_is_drained_before_its_provider_ends_it():
     machine = a_machine(provider_ends_at=NOW + timedelta(hours=1, minutes=29))
     step = next_step(an_observation(machine, presence=listed(), node=a_node(), spec={"max_lifetime": "Never"}))
 
     assert isinstance(step, StartTermination)
     assert (step.end, "set at launch" in step.message) == (TerminationReason.EXPIRED, True)
+
+
+def test_the_deadline_of_a_start_says_what_has_to_happen_by_then():
+    """A machine may take longer to join than to start: before it is listed as starting, the later moment is told."""
+    seen = (
+        Unknown(AccountProblem.NOT_ASKED_YET, "not listed yet"),
+        listed(InstanceState.STARTING),
+        listed(InstanceState.RUNNING),
+    )
+    told = []
+    for presence in seen:
+        observation = an_observation(a_machine(), presence=presence)
+        updates = {update.type: update for update in compute_status(observation, Wait("", "")).updates}
+        told.append(updates["Registered"].message.partition(" until ")[::2])
+    assert [what.split()[2] for what, _ in told] == ["Node", "vast", "Node"]
+    assert told[0] == told[2]
+    assert told[1][1] < told[0][1]

@@ -4,14 +4,15 @@ import logging
 from collections.abc import Mapping
 from dataclasses import is_dataclass
 from datetime import UTC, datetime, timedelta
+from math import isnan
 from typing import get_args, get_type_hints
 
 import pytest
 
-from tgp.adapters.telemetry.journal import BY_OTHERS, LiveJournal
+from tgp.adapters.telemetry.journal import BY_OTHERS, QUICK_PLANS, LiveJournal
 from tgp.adapters.telemetry.metrics import Metrics
 from tgp.api.request import ChosenOffer
-from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST, POD, Resource
+from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, POD, Resource
 from tgp.core.model import facts
 from tgp.core.model.facts import Fact, FactSubject, offer_words
 from tgp.core.model.object_key import ObjectKey
@@ -268,6 +269,16 @@ TABLE = [
         None,
     ),
     (
+        facts.PlanCutShort(FactSubject(GPU_NODE_POOL, ObjectKey("ml", "jobs"), "uid-4"), 9, timedelta(seconds=30)),
+        "WARNING",
+        ("tgp_plans_cut_short_total", {"namespace": "ml", "pool": "jobs"}, 1),
+        (
+            True,
+            "PlanCutShort",
+            f"No plan for 9 pods was found within 30s: {QUICK_PLANS}",
+        ),
+    ),
+    (
         facts.PlanMade("Observed", 9, 2, {}, timedelta(seconds=1), 8100, 40),
         "DEBUG",
         ("tgp_planned_machines_total", {}, 0),
@@ -302,6 +313,12 @@ TABLE = [
         facts.MoveEnded(POD_SUBJECT, "Drifted", "Terminating"),
         "INFO",
         ("tgp_moves_total", {"reason": "Drifted", "outcome": "Terminating"}, 1),
+        None,
+    ),
+    (
+        facts.PodsMoved(POD_SUBJECT, "Drifted", 3),
+        "INFO",
+        ("tgp_moved_pods_total", {"reason": "Drifted"}, 3),
         None,
     ),
     (
@@ -369,6 +386,12 @@ TABLE = [
             1,
         ),
         (True, "Evicted", "Pod was evicted: budget gpus is used up"),
+    ),
+    (
+        facts.PodEnforced(POD_SUBJECT, ObjectKey("team", "gpus"), "Evict", "EvictionBlocked", "Pod was not evicted"),
+        "INFO",
+        None,
+        (True, "EvictionBlocked", "Pod was not evicted"),
     ),
     (facts.TableFailing(ObjectKey("tgp-system", "tgp-shapes"), "forbidden"), "WARNING", None, None),
     (
@@ -515,3 +538,13 @@ def test_pods_that_wait_no_more_are_not_counted_as_unserved():
     journal.note(facts.NoPodWaits())
 
     assert metrics.registry.get_sample_value("tgp_unserved_pods", {"reason": "TooSmall"}) is None
+
+
+def test_a_plan_without_a_proven_bound_has_no_gap():
+    metrics = Metrics()
+    journal = LiveJournal(Told(), metrics)
+    assert isnan(metrics.registry.get_sample_value("tgp_plan_gap_ratio") or 0.0)
+    journal.note(facts.PlanMade("Ordered", 1, 1, {}, timedelta(seconds=1), 8100, 1))
+    assert metrics.registry.get_sample_value("tgp_plan_gap_ratio") == 0.0081
+    journal.note(facts.PlanMade("Ordered", 1, 1, {}, timedelta(seconds=1), -1, 1))
+    assert isnan(metrics.registry.get_sample_value("tgp_plan_gap_ratio") or 0.0)

@@ -110,7 +110,14 @@ def test_a_rented_machine_names_its_provider_and_a_machine_you_own_does_not():
         provider_id=provider_id_of("acme", f"tgp-{'0a' * 5}-{'0b' * 16}-1"),
     )
 
+    powered = Node(
+        key=ObjectKey("", "cellar-2"),
+        labels={**dict(labels), "tgp.io/provider": "webhook"},
+        provider_id=provider_id_of("webhook", f"tgp-{'0a' * 5}-{'0b' * 16}-1"),
+    )
+
     assert node_note(own) == "RTX3090, your own"
+    assert node_note(powered) == "RTX3090, your own"
     assert node_note(rented) == "RTX3090, rented from acme"
 
 

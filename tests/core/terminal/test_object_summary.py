@@ -128,6 +128,16 @@ def test_a_pool_that_observes_says_what_it_would_have():
     assert said(would_have_cost=replace(cost, hourly_cost="0.00")) == "would buy nothing, $3.00 so far"
 
 
+def test_a_budget_whose_money_is_nearer_is_a_bar_of_dollars():
+    spec = GPUWorkloadBudgetSpec(
+        selector=LabelSelector(),
+        quota=Quota(gpu_hours=10, window_hours=24, usd="4"),
+        enforcement=Enforcement(action="Evict"),
+    )
+    status = GPUWorkloadBudgetStatus(as_of=NOW, consumed_gpu_hours="1", consumed_usd="3")
+    assert budget_message(GPUWorkloadBudget(spec=spec, status=status), "told", NOW).endswith(" 75 % of $4")
+
+
 def test_a_budget_is_a_bar_that_moves_with_the_time_since_its_status():
     spec = GPUWorkloadBudgetSpec(
         selector=LabelSelector(match_labels={"team": "a"}),

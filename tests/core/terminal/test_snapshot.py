@@ -57,7 +57,7 @@ def test_the_bill_is_told_by_provider():
     assert summary(a_snapshot(), outcome)[3:7] == [
         "  bill: $1.21 of simulated money, 4 machines rented, 3 terminated",
         "    simulated  $1.20, 3 machines rented, 2 terminated",
-        "    vast       <$0.01, 1 machine rented, 1 terminated",
+        "    vast       $0.00, 1 machine rented, 1 terminated",
         "It is gone.",
     ]
     assert summary(a_snapshot(), replace(outcome, bills=()))[3] == "  bill: $0.00; no machine was rented"

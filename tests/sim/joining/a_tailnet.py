@@ -79,7 +79,7 @@ def joining(
     seed: int | str, *providers: str, bounds: Mapping[str, float] | None = None, **options: Any
 ) -> Iterator[Joining]:
     """Watched by the invariants about joining, too. `bounds`: of bootstrap tokens, where a leader does not last."""
-    with sim_env(seed, *providers, keys=False, anybodys_hosts=False, **options) as env:
+    with sim_env(seed, *providers, keys=False, untrusted_hosts=False, **options) as env:
         world = env.world
         tailscale, factory = TailscaleSimulator(world.clock, seed), FactorySimulator(world.clock)
         world.mount(TAILSCALE_API, tailscale.handle)

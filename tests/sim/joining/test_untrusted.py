@@ -7,7 +7,7 @@ from tgp.api.resource import JOB, NAMESPACE
 from tgp.core.requests.purchase import ALLOW_UNTRUSTED
 from tgp.sim.talos_guest import documents_in
 
-ANYBODYS = {
+UNTRUSTED = {
     "providers": [{"name": "simulated"}],
     "instanceRequirements": {"minTrust": "Any"},
     "requireDevicePlugin": False,
@@ -24,7 +24,7 @@ def configs(env: Joining) -> list[dict]:
 def test_a_namespace_opts_in_and_nothing_that_others_share_goes_there():
     with joining("somebody else's host", "simulated") as env:
         sold_by_any_host(env.simulator)
-        a_tailnet_class(env, **ANYBODYS)
+        a_tailnet_class(env, **UNTRUSTED)
         env.operate()
         env.world.run(seconds=60)
         env.wants(idleTimeout="Never")

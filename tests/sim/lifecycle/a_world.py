@@ -152,13 +152,13 @@ def sim_env(
     invariants: Any = INVARIANTS,
     moves: bool = False,
     keys: bool = True,
-    anybodys_hosts: bool = True,  # may requests in `default` be served by hosts of marketplaces?
+    untrusted_hosts: bool = True,  # may requests in `default` be served by hosts of marketplaces?
     **options: Any,
 ) -> Iterator[SimEnv]:
     """A world with these providers (default: `simulated`), a device plugin, and every invariant watched."""
     with World(seed, **options) as world:
         furnish(world)
-        if anybodys_hosts:
+        if untrusted_hosts:
             labels = {"metadata": {"labels": {ALLOW_UNTRUSTED: "true"}}}
             world.api.local_api.merge_patch(NAMESPACE, "", "default", labels)
         a_device_plugin(world)

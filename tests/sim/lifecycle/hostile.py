@@ -1,22 +1,29 @@
 """A world with a hostile tenant in it: two victims who work, the tenant's forgeries, and who was touched by them."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
-from tests.sim.an_operator import NAMESPACE_NAME, a_class, a_secret, create, operator_main
-from tests.sim.forging import AIMS, Knowledge, aimed_status, forged_spec, forged_status
+from tests.sim.an_operator import NAMESPACE_NAME, a_class, a_pool, a_secret, create, operator_main
+from tests.sim.cluster.manifests import a_pod
+from tests.sim.forging import AIMS, Knowledge, aimed_status, forged_spec, forged_status, idle_status
 from tests.sim.lifecycle.a_world import SimEnv
-from tgp.api.resource import CONFIG_MAP, GPU_REQUEST, LEASE, NAMESPACE
+from tgp.api.resource import CONFIG_MAP, GPU_NODE_POOL, GPU_REQUEST, LEASE, NAMESPACE, POD
+from tgp.api.values import rfc3339
 from tgp.core.model.cloud_account import TABLE
 from tgp.core.model.token import plain_uid, read_token
 from tgp.ports.http import Call, Reply
 from tgp.sim.apiserver.status_errors import Failure
+from tgp.sim.cluster.machines import Hardware
 from tgp.sim.world import KUBERNETES
 
 HOME = "hostile"
 ENDPOINT = "https://waits-for-keys.example"
 VICTIMS = ("train", "serve")
 OWN = ("h0", "h1", "h2")
+POOL = "theirs"  # of the tenant
+CONTROL_PLANE = "control-1"
+CLAIMED = {"gpuType": "RTX4090", "nodeClassRef": {"name": "closed"}, "idleTimeout": "Never"}
 NAMED = frozenset({"tgp-operator-secret"})  # the Secrets that classes name
 CROWN = "crown-jewels"  # a Secret that no class names
 
@@ -53,8 +60,14 @@ class Hostile:
         env.until(lambda: all(env.phase(name) == "Ready" for name in VICTIMS), minutes=30)  # before stock runs out
         for name in OWN:
             env.wants(name, HOME, nodeClassRef={"name": "rented"}, idleTimeout="Never", maxLifetime="Never")
+        world.cluster.power_on(Hardware(CONTROL_PLANE, registers_after=1.0, ready_after=1.0))
+        a_pool(world, POOL, "rented", HOME, disruption={"consolidateAfter": "1m"})
+        world.run(minutes=1)
         self.machines = {machine.name: machine.id for machine in self._others()}
-        self.nodes = {name: env.node(name) for name in env.nodes() if name.startswith(VICTIMS)}
+        self.nodes = {name: env.node(name) for name in env.nodes() if name.startswith((*VICTIMS, CONTROL_PLANE))}
+        for name in self.nodes:
+            anywhere = [{"operator": "Exists"}]
+            world.api.local_api.create(POD, a_pod(f"on-{name}", run_for="1000h", nodeName=name, tolerations=anywhere))
 
     async def _answer(self, call: Call) -> Reply:
         self.called.append(f"{call.method} {call.path}")
@@ -72,9 +85,27 @@ class Hostile:
             if number % 5 == 0:
                 spec = forged_spec(luck, self.knows(name))
                 self._try(lambda number=number, spec=spec: self._create(f"s{number}", spec))  # type: ignore[misc]
+            if number % 6 == 0:
+                node = luck.choice(sorted(self.nodes))
+                self._try(lambda number=number, node=node: self._forge_of_pool(f"p{number}", node))  # type: ignore[misc]
             if number % 7 == 0:
                 self._try(lambda name=name: self._delete(name))  # type: ignore[misc]
             self.env.world.run(seconds=pause * (8 if number % 4 == 0 else 1))  # long enough to be believed absent
+
+    def claim_machines(self, count: int) -> None:
+        """Requests that say they have been Ready for long, on Nodes and in an account that do not exist.
+
+        One says that it is terminated because its Node is lost.
+        """
+        since = rfc3339(self.env.world.clock.now() - timedelta(hours=5))
+        for number in range(count):
+            name = f"c{number}"
+            self._try(lambda name=name: self._create(name, CLAIMED))  # type: ignore[misc]
+            status = idle_status(self.knows(name), f"gone-{number}", since)
+            loses = {"type": "Terminating", "status": "True", "reason": "NodeLost", "lastTransitionTime": since}
+            status["attempts"][0]["account"] = "simulated-000000000000"
+            status["conditions"] += [loses] if number == 0 else []
+            self._try(lambda name=name, status=status: self._patch(name, {**status, "instanceId": "i-1"}))  # type: ignore[misc]
 
     def knows(self, name: str, whose: tuple[str, ...] = ()) -> Knowledge:
         """`whose`: only the machines of these requests; none: every machine there is."""
@@ -112,6 +143,9 @@ class Hostile:
             assert env.phase(name) == "Ready", f"a request of others was touched: {env.told()}"
         for name, before in self.nodes.items():
             assert _looks(env.node(name)) == _looks(before), f"a Node of others was touched: {name}"
+            pod = env.world.api.local_api.get(POD, "default", f"on-{name}")
+            stays = pod is not None and not pod["metadata"].get("deletionTimestamp")
+            assert stays, f"a pod of others was evicted from Node {name}"
         ordered = [machine for simulator in env.simulators.values() for machine in simulator.fleet.machines.values()]
         strange = [one.product.sku for one in ordered if not one.foreign and one.product.gpu != "RTX4090"]
         assert not strange, f"a machine was ordered by what a status says: {strange}"
@@ -147,6 +181,19 @@ class Hostile:
         if self.env.request(name, HOME) is None:
             self._create(name, {"gpuType": "RTX4090", "nodeClassRef": {"name": "rented"}, "idleTimeout": "Never"})
         self.env.world.api.local_api.merge_patch(GPU_REQUEST, HOME, name, {"status": status}, "status")
+
+    def _forge_of_pool(self, name: str, node: str) -> None:
+        """A request that looks as if the tenant's pool had written it, for a machine that is this Node."""
+        api = self.env.world.api.local_api
+        pool = api.get(GPU_NODE_POOL, HOME, POOL)
+        assert pool is not None, "the tenant keeps the pool"
+        owner = {"apiVersion": "tgp.io/v1", "kind": "GPUNodePool", "name": POOL, "uid": pool["metadata"]["uid"]}
+        meta = {"name": name, "namespace": HOME, "ownerReferences": [{**owner, "controller": True}]}
+        spec = {"gpuType": "RTX4090", "nodeClassRef": {"name": "rented"}, "idleTimeout": "Never"}
+        row = {"apiVersion": GPU_REQUEST.api_version, "kind": GPU_REQUEST.kind, "metadata": meta, "spec": spec}
+        api.create(GPU_REQUEST, row)
+        since = rfc3339(self.env.world.clock.now() - timedelta(hours=1))
+        api.merge_patch(GPU_REQUEST, HOME, name, {"status": idle_status(self.knows(name), node, since)}, "status")
 
     def _create(self, name: str, spec: dict[str, Any]) -> None:
         create(self.env.world, GPU_REQUEST, name, HOME, spec=spec)

@@ -39,13 +39,15 @@ def test_requests_change_their_phase_as_the_chart_shows():
         phases = env.recorder.add(Phases(env.recorder))
         a_class(env.world, "usual")
         a_class(env.world, "quick", **quick)
+        a_class(env.world, "unhurried", timeouts={"launch": "15m", "boot": "1m", "join": "1m"})
         env.world.process("operator", operator_main(LONE))
         env.world.run(minutes=1)
         _fates(env)
         env.until(lambda: env.phase("silent") == "Ready", minutes=8)
         env.node_bootstrap.fall_silent(env.request("silent")["status"]["nodeName"])
         env.world.run(minutes=30)
-        for name in ("served", "silent", "early", "absent", "bare", "stuck"):
+        env.until(lambda: env.phase("stuck") == "Failed", minutes=240)
+        for name in ("served", "silent", "early", "absent", "unjoined", "bare", "stuck"):
             env.drops(name)
         env.world.run(minutes=5)
 
@@ -58,7 +60,8 @@ def _fates(env: SimEnv) -> None:
         for stand in simulator.fleet.stands.values():
             stand.stock = 20
     node_faults, cloud_faults = env.node_bootstrap.node_faults, env.simulator.faults
-    node_faults.named |= {"absent": [NodeFault.NEVER_REGISTERS], "bare": [NodeFault.NO_GPUS]}
+    node_faults.named |= {name: [NodeFault.NEVER_REGISTERS] for name in ("absent", "unjoined")}
+    node_faults.named["bare"] = [NodeFault.NO_GPUS]
     env.wants("dreamer", maxHourlyPrice="0.01", nodeClassRef={"name": "usual"})
     cloud_faults.aim(CloudFault.SOLD_OUT, CloudVerb.LAUNCH)
     env.wants("sold-out", idleTimeout="5m", nodeClassRef={"name": "usual"})
@@ -74,5 +77,8 @@ def _fates(env: SimEnv) -> None:
     cloud_faults.aim(CloudFault.ERROR, CloudVerb.LIST, times=99)
     env.until(lambda: env.phase("early") in ("Joining", "Ready"), minutes=8)
     cloud_faults.aimed.clear()
-    cloud_faults.aim(CloudFault.STUCK, CloudVerb.LAUNCH, times=9)
+    # it runs, lists show that, and its Node never registers
+    env.wants("unjoined", idleTimeout="Never", nodeClassRef={"name": "unhurried"})
+    env.until(lambda: env.phase("unjoined") == "Booting", minutes=15)
+    cloud_faults.aim(CloudFault.STUCK, CloudVerb.LAUNCH, times=99)
     env.wants("stuck", nodeClassRef={"name": "quick"})

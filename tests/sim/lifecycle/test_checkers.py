@@ -2,6 +2,7 @@
 
 import logging
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 
 import msgspec
@@ -9,10 +10,10 @@ import pytest
 
 from tests.sim.an_operator import NAMESPACE_NAME, a_class, a_pool, create
 from tests.sim.cluster.manifests import GPU, a_pod
-from tests.sim.lifecycle.a_world import a_hand, an_attempt, guard, reserve, sim_env, token_of, write
+from tests.sim.lifecycle.a_world import POWER, a_hand, an_attempt, guard, reserve, sim_env, token_of, write
 from tgp.api.resource import GPU_REQUEST, LEASE, NODE, POD
 from tgp.core.model.token import token_for
-from tgp.ports.http import Call, HttpError, json_call
+from tgp.ports.http import Call, HttpError, Reply, json_call
 from tgp.sim.checkers.leadership import OneLeader, TrueTime
 from tgp.sim.checkers.money import (
     BoundedOrders,
@@ -26,10 +27,12 @@ from tgp.sim.checkers.money import (
     WithinPrice,
 )
 from tgp.sim.checkers.objects import ConditionalWrites, FinalizerHolds, OwnUid, Quiet, loose_ends
+from tgp.sim.checkers.power import NoCallOnMissingData, NotOnForLonger
 from tgp.sim.checkers.recorder import Violation
 from tgp.sim.checkers.secrecy import KnownPlaces, NoCanary, OwnSecretsOnly
 from tgp.sim.clouds.accounts import Tenant
 from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
+from tgp.sim.clouds.webhook import settings_at
 from tgp.sim.cluster.machines import Hardware
 from tgp.sim.world import KUBERNETES
 
@@ -172,7 +175,7 @@ def test_an_end_that_is_asked_for_in_vain_counts_for_nothing():
         env.world.run(seconds=280)
         env.simulator.faults.aim(CloudFault.HANG_UP, CloudVerb.TERMINATE)
         with suppress(HttpError):
-            send(env, hand, Call("DELETE", "/v1/machines/sim-somebody-elses", timeout=SHORT))
+            send(env, hand, Call("DELETE", "/v1/machines/sim-another-owners", timeout=SHORT))
         with caught("I2: no request owns simulated sim-"):
             env.world.run(seconds=30)
             a_noise(env)
@@ -364,6 +367,69 @@ def test_declaring_an_attempt_over_while_its_machine_runs_is_seen():
         order(env, a_hand(env.world), reserve(env))
         write(env, attempts=[an_attempt(env, endedAt="2026-01-05T09:31:00Z", outcome="Lost")])
         a_noise(env)
+
+
+# -- machines you own --------------------------------------------------------------------------------------------------
+
+
+def switch(env, host, button):
+    """As an operator would: the status is read, then the machine is switched."""
+    with suppress(HttpError):
+        send(env, host, Call("GET", "/cellar-1/status", timeout=SHORT), POWER)
+    kind = {"on": "machine.power_on", "off": "machine.power_off"}[button]
+    body = {"type": kind, "machine": "cellar-1", "token": token_of(env), "timestamp": "2026-01-05T09:00:00Z"}
+    headers = (("webhook-id", f"{button} at {env.recorder.now}"),)
+    call = json_call("POST", f"/cellar-1/{button}", body, timeout=SHORT)
+    send(env, host, replace(call, headers=(*call.headers, *headers)), POWER)
+
+
+def an_owned_machine(env):
+    """On for a request, and its Node is Ready."""
+    settings = msgspec.json.decode(msgspec.json.encode(settings_at(POWER, (0,))))
+    a_class(env.world, "rented", providers=[{"name": "webhook", "settings": settings}])
+    env.wants()
+    hand = a_hand(env.world)
+    reserve(env)
+    switch(env, hand, "on")
+    env.world.run(minutes=5)
+    return hand
+
+
+def test_a_power_call_without_a_status_is_seen():
+    with sim_env("unread", "webhook", invariants=[NoCallOnMissingData]) as env:
+        hand = an_owned_machine(env)
+        env.simulator.faults.aim(CloudFault.ERROR, CloudVerb.STATUS, times=9)
+        with caught("P1: cellar-1 is switched off, and its status was last read at"):
+            switch(env, hand, "off")
+
+
+def test_a_power_off_that_the_node_contradicts_is_seen():
+    with sim_env("contradicted", "webhook", invariants=[NoCallOnMissingData]) as env:
+        hand = an_owned_machine(env)
+        says_off = Reply(200, b'{"state": "off"}')
+        env.simulator._status = lambda _tenant, _name: says_off
+        send(env, hand, Call("GET", "/cellar-1/status", timeout=SHORT), POWER)
+        env.world.run(minutes=3)
+        with caught("P1: cellar-1 is switched off, its status says that it is, and its Node is Ready"):
+            switch(env, hand, "off")
+
+
+def test_a_power_call_on_a_status_that_agrees_is_no_fault():
+    with sim_env("agrees", "webhook", invariants=[NoCallOnMissingData]) as env:
+        hand = an_owned_machine(env)
+        switch(env, hand, "off")
+        switch(env, hand, "off")
+        env.world.run(minutes=5)
+
+        assert env.living() == []
+
+
+def test_a_machine_that_stays_on_without_a_pod_is_seen():
+    with sim_env("stays-on", "webhook", invariants=[NotOnForLonger]) as env:
+        an_owned_machine(env)
+        env.world.run(minutes=50)
+        with caught("P2: cellar-1 has been on for longer than 3600 s without a pod"):
+            env.world.run(minutes=20)
 
 
 # -- objects -----------------------------------------------------------------------------------------------------------

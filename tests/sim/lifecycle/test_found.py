@@ -116,7 +116,7 @@ def test_a_machine_in_use_whose_provider_talks_on_costs_no_write():
 
 
 @pytest.mark.parametrize("happened", [False, True])
-def test_a_machine_is_adopted_again_at_once_though_nobody_answers_the_first_write(happened, monkeypatch):
+def test_a_machine_is_adopted_again_at_once_though_the_first_write_gets_no_answer(happened, monkeypatch):
     """It has no owner meanwhile. Both writes are conditional on one version, so only one of them can happen."""
 
     async def unanswered(rooms, observation, step, memory):

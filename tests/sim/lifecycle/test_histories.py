@@ -229,7 +229,7 @@ def test_tags_of_a_class_never_win_over_the_marks_of_ownership():
     with sim_env("tags", kubelets=QUICK) as env:
         begin(env)
         for name in ("tgp.io/token", "tgp-token", "tgp.io/cluster", "tgp.io/request-uid", "name", "Name"):
-            spec = {"tags": {name: "somebody-elses"}}
+            spec = {"tags": {name: "another-owners"}}
             try:
                 env.world.api.local_api.merge_patch(GPU_NODE_CLASS, "", CLASS, {"spec": spec})
             except Exception:  # noqa: BLE001, S112 - a reserved key is refused at the door, which is as good

@@ -73,7 +73,10 @@ def test_machines_silent_together_for_two_hours_are_terminated_one_at_a_time():
         for node in env.nodes():
             env.node_bootstrap.fall_silent(node)
         env.until(lambda: all(env.condition("Ready", name)[0] == "False" for name in NAMES), minutes=5)
-        assert "no machine is terminated for it within 2 h, then one at a time" in env.condition("Ready", "one")[2]
+        assert (
+            "No machine is terminated for that within 2 h; after that, one at a time"
+            in env.condition("Ready", "one")[2]
+        )
         env.world.run(minutes=110)
         assert ended(env) == 0
         endings = env.recorder.add(Endings(env.recorder))

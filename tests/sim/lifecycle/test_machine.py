@@ -57,17 +57,17 @@ class Requests(RuleBasedStateMachine):
     # -- users --------------------------------------------------------------------------------------------------------
 
     @rule(name=NAMES, policy=st.sampled_from(("Never", "OnLoss")), idle=st.sampled_from(("3m", "Never")))
-    def somebody_wants(self, name, policy, idle):
+    def a_person_wants(self, name, policy, idle):
         if self.env.request(name) is None:
             self.env.wants(name, restartPolicy=policy, idleTimeout=idle)
 
     @rule(name=NAMES)
-    def somebody_drops(self, name):
+    def a_person_drops(self, name):
         if self.env.request(name) is not None:
             self.env.drops(name)
 
     @rule(name=NAMES)
-    def somebody_forces(self, name):
+    def a_person_forces(self, name):
         found = self.env.request(name)
         if found is not None:
             self.env.recorder.forced[plain_uid(found["metadata"]["uid"])] = None

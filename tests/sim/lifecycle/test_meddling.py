@@ -52,7 +52,7 @@ def test_an_edited_annotation_costs_no_machine_and_makes_no_room():
     with sim_env("annotation", kubelets=QUICK) as env:
         begin(env, limits={"maxNodes": 1})
         request = ready(env)
-        patch(env, {"metadata": {"annotations": {UID_ANNOTATION: "somebody-elses"}}})
+        patch(env, {"metadata": {"annotations": {UID_ANNOTATION: "another-owners"}}})
         env.wants("second", idleTimeout="Never")
         env.world.run(minutes=20)
 

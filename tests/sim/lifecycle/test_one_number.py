@@ -1,5 +1,9 @@
 """One number for money: every place that tells what was spent tells the same at the same instant."""
 
+import re
+from collections.abc import Iterable
+from datetime import datetime
+
 import msgspec
 
 from tests.sim.lifecycle.a_world import sim_env
@@ -16,11 +20,18 @@ from tgp.core.model.money import CENT, cents
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.record import pack_uid
 from tgp.core.reports import cost_report
-from tgp.interfaces.cli.timeline import timeline_of
+from tgp.interfaces.cli.cost_view import money_cell
+from tgp.interfaces.cli.status_view import StatusRow, columns
+from tgp.interfaces.cli.timeline import RequestTimeline, timeline_of
+from tgp.interfaces.cli.watch_view import money_words
+from tgp.interfaces.cli.why_view import cost_words
+from tgp.interfaces.terminal.screen import cost_cells
+
+NAMES = ("brief", "gone", "long", "new")
 
 
 def test_every_place_tells_the_same_at_the_same_instant():
-    """A machine that has run for hours, one that is gone, and one that was rented a moment ago."""
+    """Of a machine that has run for hours, one that is gone, and two that are new; numbers, and what is printed."""
     with sim_env("one-number", kubelets=QUICK) as env:
         begin(env)
         env.wants("long", idleTimeout="Never")
@@ -31,9 +42,12 @@ def test_every_place_tells_the_same_at_the_same_instant():
         env.wants("new", idleTimeout="Never")
         env.until(is_ready(env, "new"), minutes=20)
         env.world.run(minutes=7)
+        env.wants("brief", idleTimeout="Never")
+        env.until(lambda: any("launchedAt" in row for row in env.attempts("brief")), minutes=20, step=1.0)
+        env.world.run(minutes=1)
 
         now = env.world.clock.now()
-        records = [_typed(env.request(name)) for name in ("gone", "long", "new")]
+        records = [_typed(env.request(name)) for name in NAMES]
         found = cost_report.costs((), records, now)
         views = {
             "terminal": [_purse(record, now) for record in records],
@@ -42,6 +56,19 @@ def test_every_place_tells_the_same_at_the_same_instant():
         }
         for told in views.values():
             assert [cents(amount) for amount in told] == [cents(amount) for amount in views["cost"]], views
+
+        assert 0 < views["cost"][0] < CENT, "one of them has cost less than a cent"
+        printed = {
+            "kubectl": [f"${cents(amount)}" for amount in views["cost"]],  # as it is written at this instant
+            "terminal": [_on_screen(record, now) for record in records],
+            "why": [_in_why(record, now) for record in records],
+            "watch": [money_words(_timeline(record, now)) for record in records],
+            "status": _in_status(records, now),
+            "cost": _in_cost(found),
+        }
+        for place, texts in printed.items():
+            sums = [re.findall(r"[$]([0-9,.]+)", text)[-1] for text in texts]
+            assert sums == [cents(amount) for amount in views["cost"]], (place, texts)
 
         everything = sum(views["cost"])
         node_class = env.world.api.local_api.get(GPU_NODE_CLASS, "", "rented")
@@ -58,6 +85,30 @@ def test_every_place_tells_the_same_at_the_same_instant():
             at_that_moment = msgspec.structs.replace(status, spent=None)
             assert status.spent == cents(_spent(record, status.spent_as_of, at_that_moment))
             assert len(status.spent.partition(".")[2]) == 2
+
+
+def _timeline(record: KubeObject[GPURequest], now: datetime) -> RequestTimeline:
+    assert record.value is not None
+    return timeline_of(record.value, now)
+
+
+def _on_screen(record: KubeObject[GPURequest], now: datetime) -> str:
+    return " ".join(text.plain for text in cost_cells(cost_row_of(record, now)))
+
+
+def _in_why(record: KubeObject[GPURequest], now: datetime) -> str:
+    return cost_words(_timeline(record, now))
+
+
+def _in_status(records: list[KubeObject[GPURequest]], now: datetime) -> list[str]:
+    rows = [StatusRow(_timeline(record, now), "", "", None) for record in records]
+    (spent,) = [column for column in columns(rows, now, 200) if column.head == "SPENT"]
+    return [text for text, _ in spent.cells]
+
+
+def _in_cost(found: Iterable[cost_report.Cost]) -> list[str]:
+    bills = [cost_report.total((cost,), cost_report.Window()) for cost in sorted(found, key=_name)]
+    return [f"${money_cell(bill.microusd, bill)[0]}" for bill in bills]
 
 
 def _name(cost: cost_report.Cost) -> str:

@@ -62,7 +62,7 @@ def killed_after_each_end(seed: str) -> None:
     """The operator dies again and again, while pods that ended are still there."""
     with counted(seed) as world:
         for number in range(4):
-            a_team_pod(world, f"pod-{number}", run_for="5m")
+            a_team_pod(world, f"pod-{number}", run_for=f"{5 + number}m")  # the last write names only the last of them
         for _ in range(8):
             world.run(seconds=100)
             world.processes["operator-0"].crash(restart_after=15)

@@ -2,12 +2,16 @@
 
 from collections.abc import Callable
 
-from tests.sim.lifecycle.a_world import sim_env
+from tests.sim.lifecycle.a_world import SimEnv, sim_env
 from tests.sim.lifecycle.reference import QUICK
 from tests.sim.test_disruption import drift, names, of, one_machine, running, serves, set_pool
-from tests.sim.test_exchanges import in_use, sells
+from tests.sim.test_exchanges import POLICY, in_use, sells
+from tests.sim.test_pools_together import full, one_for_both
 from tests.sim.test_repair import node_of, set_condition
-from tests.sim.with_pools import begin, requests
+from tests.sim.with_pools import asks, begin, requests, runs
+from tgp.api.resource import GPU_NODE_POOL
+from tgp.api.values import usd
+from tgp.core.model.costs import REPLACED_PRICE
 from tgp.sim.node_bootstrap import NodeFault
 
 
@@ -75,6 +79,49 @@ def a_little_cheaper(seed: str) -> None:
         assert names(env) == before, "pods were moved although their restart costs more than that saves"
 
 
+def a_service_beside_a_job_that_ends(seed: str) -> None:
+    """The machine of the job becomes free: it costs nine times as much as the one of the service."""
+    with sim_env(seed, kubelets=QUICK) as env:
+        sells(env, t4_1=0.11, rtx4090_2=0.94)
+        before = in_use(env)
+        asks(env, gpus=2, run_for="20m")
+        env.until(runs(env), minutes=30)
+        env.until(lambda: not runs(env)(), minutes=30)
+        env.world.run(minutes=20)
+        assert names(env) == before, "pods were moved to a more expensive machine that would have gone"
+
+
+def two_pools_of_which_one_is_closed(seed: str) -> None:
+    """One machine would be cheaper than both of theirs; only one of the pools has a budget for it."""
+    with sim_env(seed, kubelets=QUICK) as env:
+        before = full(env)
+        closed = {"spec": {"disruption": {"budgets": [{"nodes": 0}]}}}
+        env.world.api.local_api.merge_patch(GPU_NODE_POOL, "default", "pool-1", closed)
+        one_for_both(env)
+        env.world.run(minutes=80)
+        assert names(env) == before, "a machine was replaced by the budget of another pool"
+
+
+def billed_below_the_list(seed: str) -> None:
+    """A machine costs less than was listed when it was ordered; later it is exchanged for a cheaper one."""
+    with sim_env(seed, kubelets=QUICK) as env:
+        sells(env, t4_1=0.40)
+        begin(env, disruption=POLICY)
+        sells(env, t4_1=0.30)  # not listed yet
+        serves(env)
+        env.until(lambda: running(env) == 1, minutes=30)
+        (billed,) = [machine.rate_microusd for machine in env.living()]
+        env.world.run(minutes=61)
+        sells(env, t4_1=0.10)
+        env.until(lambda: bool(replaced_prices(env)), minutes=120)
+        assert replaced_prices(env) == [usd(billed)], "a saving was counted from a listed price"
+
+
+def replaced_prices(env: SimEnv) -> list[str]:
+    found = (row["metadata"]["annotations"].get(REPLACED_PRICE) for row in requests(env))
+    return [price for price in found if price]
+
+
 MOVING: tuple[Callable[[str], None], ...] = (
     drifts,
     leave_one_by_one,
@@ -82,4 +129,7 @@ MOVING: tuple[Callable[[str], None], ...] = (
     drifts_at_its_limit,
     half_are_ill,
     a_little_cheaper,
+    a_service_beside_a_job_that_ends,
+    two_pools_of_which_one_is_closed,
+    billed_below_the_list,
 )

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from tests.sim.lifecycle.a_world import sim_env
-from tests.sim.test_power_faults import says
+from tests.sim.test_power_faults import a_box_that_served, says, status_errs, status_says_off
 from tests.sim.test_power_pools import (
     asks,
     begin_owned,
@@ -15,7 +15,7 @@ from tests.sim.test_power_pools import (
     switched_on,
 )
 from tests.sim.with_pools import requests, runs
-from tgp.api.resource import POD
+from tgp.api.resource import GPU_REQUEST, POD
 from tgp.sim.clouds.cloud_faults import CloudFault
 from tgp.sim.node_bootstrap import KubeletTimes
 
@@ -23,13 +23,15 @@ SLOW = KubeletTimes(registers=(500.0, 520.0))
 
 
 def idle_box_with_a_guest(seed: str) -> None:
-    """A pod without GPUs is on the box when that goes off."""
+    """A pod without GPUs is on the box when a person deletes its request: its pool would have evicted the pod first."""
     with sim_env(seed, "webhook") as env:
         begin_owned(env)
         asks(env, run_for="2m")
         env.until(runs(env), minutes=15)
         asks(env, "guest", gpus=0, run_for="10h", nodeName="cellar-1", terminationGracePeriodSeconds=60)
         env.until(runs(env, "guest"), minutes=5)
+        (request,) = requests(env)
+        env.world.api.local_api.delete(GPU_REQUEST, "default", request["metadata"]["name"])
         env.until(lambda: switched_off(env) > 0, minutes=60, step=1.0)
         guest = env.world.api.local_api.get(POD, "default", "guest")
         gone = guest is None or guest["status"]["phase"] != "Running"
@@ -80,10 +82,26 @@ def wanted_again_at_once(seed: str) -> None:
         assert env.world.clock.now() - since > timedelta(minutes=28), "a box was switched on within its minOffTime"
 
 
+def deleted_while_its_status_errs(seed: str) -> None:
+    with sim_env(seed, "webhook") as env:
+        a_box_that_served(env, status_errs, deleted=True)
+        env.world.run(minutes=40)
+        assert is_on(env), "a box was switched off although its state is unknown"
+
+
+def deleted_while_said_to_be_off(seed: str) -> None:
+    with sim_env(seed, "webhook") as env:
+        a_box_that_served(env, status_says_off, deleted=True)
+        env.world.run(hours=2)
+        assert requests(env), "the request of a box that is on was closed"
+
+
 POWER: tuple[Callable[[str], None], ...] = (
     idle_box_with_a_guest,
     said_to_be_off_while_it_boots,
     silent_power_api,
     found_on,
     wanted_again_at_once,
+    deleted_while_its_status_errs,
+    deleted_while_said_to_be_off,
 )

@@ -10,6 +10,7 @@ from tgp.ports.image_factory import FactoryError, FactoryRefused, Schematic
 
 DEFAULT_URL = "https://factory.talos.dev"
 TITLE = "the image factory"
+VERSIONS_SHOWN = 5  # in the text of a refusal
 ID = re.compile(r"[0-9a-f]{64}\Z")
 EXTENSION = re.compile(r"[a-z0-9][a-z0-9.-]*/[a-z0-9][a-z0-9._-]*\Z")
 LIST_BYTES = 4 << 20  # the list of extensions has some 60 KB
@@ -60,8 +61,12 @@ def read_versions(reply: Reply) -> frozenset[TalosVersion]:
 
 
 def no_version(version: TalosVersion, known: frozenset[TalosVersion]) -> FactoryRefused:
-    beside = max((each for each in known if each.minor == version.minor and each.final), default=None)
-    hint = f"; it has {beside}" if beside is not None else ""
+    """With the newest of the same minor release, else of every one."""
+    final = sorted(each for each in known if each.final)
+    same = [each for each in final if each.minor == version.minor][-VERSIONS_SHOWN:]
+    newest = list({each.minor: each for each in final}.values())[-VERSIONS_SHOWN:]
+    shown = ", ".join(str(each) for each in same or newest)
+    hint = f"; it has {shown}" if shown else ""
     return FactoryRefused(f"{TITLE} has no Talos {version}{hint}")
 
 

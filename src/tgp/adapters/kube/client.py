@@ -10,11 +10,11 @@ import msgspec
 
 from tgp.adapters.kube.errors import error_for, meant_another_object
 from tgp.adapters.kube.events import CORE_EVENT
-from tgp.adapters.kube.token_bucket import TokenBucket, TokenRate
 from tgp.api.resource import CERTIFICATE_SIGNING_REQUEST, EVENT, LEASE, NAMESPACE, POD, Resource
 from tgp.core.model.backoff import doubled
 from tgp.core.model.identity import KUBE_SYSTEM, cluster_id
 from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.token_bucket import TokenBucket, TokenRate
 from tgp.ports.cluster import Cluster, ClusterBusy, Conflict, NotFound, WriteUnknown, Written
 from tgp.ports.entropy import Entropy
 from tgp.ports.http import Call, Http, NeverLeft, NoAnswer, Pairs, Reply, UnreadableReply
@@ -155,6 +155,10 @@ class KubeCluster:
         call = Call("GET", "/version", headers=_AS_JSON)
         return await self._read(None, call, "asking for the API server's version", _git_version)
 
+    async def groups(self) -> frozenset[str]:
+        call = Call("GET", "/apis", headers=_AS_JSON)
+        return await self._read(None, call, "asking for the API server's groups", _group_names)
+
     async def _read(self, resource: Resource | None, call: Call, what: str, read: Callable[[Reply], T]) -> T:
         for failures in range(1, READ_TRIES):
             try:
@@ -256,8 +260,17 @@ def _git_version(reply: Reply) -> str:
     body = reply.json()
     found = body.get("gitVersion") if isinstance(body, dict) else None
     if not isinstance(found, str) or not found:
-        raise UnreadableReply("the body has no resourceVersion")
+        raise UnreadableReply("the body has no gitVersion")
     return found
+
+
+def _group_names(reply: Reply) -> frozenset[str]:
+    body = reply.json()
+    groups = body.get("groups") if isinstance(body, dict) else None
+    names = [each.get("name") for each in groups if isinstance(each, dict)] if isinstance(groups, list) else []
+    if not names:
+        raise UnreadableReply("the body has no groups")
+    return frozenset(name for name in names if isinstance(name, str))
 
 
 def _written(stored: Mapping[str, Any]) -> Written:

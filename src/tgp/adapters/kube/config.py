@@ -119,8 +119,10 @@ def choose(config: Kubeconfig, context: str = "") -> ClusterTarget:
     """The named context, or the current one."""
     name = context or config.current
     if not name:
-        raise ConfigInvalid(f"no current context is set and none was named; available: {_names(config.contexts)}")
-    entry = _look_up(config.contexts, name, "context")()
+        raise ConfigInvalid(f"no current context is set and none was named; {_contexts(config)}")
+    if name not in config.contexts:
+        raise ConfigInvalid(f"context {name!r} does not exist; {_contexts(config)}")
+    entry = config.contexts[name]()
     return ClusterTarget(
         _look_up(config.clusters, entry.cluster, f"{entry.where}.cluster: cluster")(),
         _look_up(config.users, entry.user, f"{entry.where}.user: user")()
@@ -136,6 +138,12 @@ def _look_up(entries: dict[str, T], name: str, what: str) -> T:
     if found is None:
         raise ConfigInvalid(f"{what} {name!r} does not exist; available: {_names(entries)}")
     return found
+
+
+def _contexts(config: Kubeconfig) -> str:
+    """Those to choose from, with the flag that does."""
+    first = f", --context {min(config.contexts)} for example" if config.contexts else ""
+    return f"available: {_names(config.contexts)}{first}"
 
 
 def _names(entries: Iterable[str]) -> str:

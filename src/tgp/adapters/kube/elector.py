@@ -104,9 +104,9 @@ class LeaseElector:
         self.last_error = ""  # why the last try failed; empty after a good one
         self._failing_since: float | None = None  # Clock.boottime of the first of the tries that failed in a row
         self._told = False
-        self.on_older: Callable[[str], None] = _nobody
+        self.on_older: Callable[[str], None] = _ignore
         """Called when the Lease has a lower version than before: the API server's history went back."""
-        self.on_trouble: Callable[[str], None] = _nobody
+        self.on_trouble: Callable[[str], None] = _ignore
         """Called with the reason once the Lease was unreachable for its whole duration; with "" when that is over."""
 
     @property
@@ -291,5 +291,5 @@ class LeaseElector:
         return retry * (1 + CANDIDATE_JITTER * self._entropy.jitter())
 
 
-def _nobody(why: str) -> None:
+def _ignore(why: str) -> None:
     pass

@@ -18,11 +18,11 @@ from typing import Any
 
 import msgspec
 
-from tgp.adapters.kube.token_bucket import TokenBucket, TokenRate
 from tgp.api.resource import Resource
 from tgp.core.model.backoff import doubled
 from tgp.core.model.facts import FactSubject
 from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.token_bucket import TokenBucket, TokenRate
 from tgp.ports.clock import Clock
 from tgp.ports.cluster import AlreadyExists, Cluster, ClusterBusy, ClusterError, NotFound, WriteUnknown
 

@@ -168,6 +168,9 @@ class OperatorCluster:
     async def version(self) -> str:
         return await self._inner.version()
 
+    async def groups(self) -> frozenset[str]:
+        return await self._inner.groups()
+
     async def _write(
         self,
         resource: Resource,

@@ -17,9 +17,9 @@ import heapq
 from collections import deque
 from collections.abc import Callable
 
-from tgp.adapters.kube.token_bucket import TokenBucket, TokenRate
 from tgp.core.model.backoff import Backoff
 from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.token_bucket import TokenBucket, TokenRate
 from tgp.ports.entropy import Entropy
 
 RETRY = Backoff(first=1.0, cap=300.0)

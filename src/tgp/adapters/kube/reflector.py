@@ -101,13 +101,14 @@ class Reflector(Generic[R]):
     def silent_for(self) -> float:
         """Seconds since the API server last confirmed that the store is up to date; infinite before the first list.
 
+        A bookmark confirms it in the middle of a watch. An event does not: after an outage many come late, one by one.
         A kind that is not installed is not out of date between two checks.
         """
         if self._heard_at is None:
             return float("inf")
         if self.state is State.NOT_THERE:
             return 0.0
-        return asyncio.get_running_loop().time() - self._heard_at
+        return asyncio.get_running_loop().time() - max(self._heard_at, self._watch.confirmed_at or 0.0)
 
     async def refreshed(self) -> None:
         """Wait until the store holds a list that was begun after this call: as new as anything written before it."""

@@ -1,7 +1,6 @@
 """Reviews: the API server is asked who a token belongs to, and what a user may do. Nothing is stored there."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
@@ -11,6 +10,7 @@ from tgp.adapters.kube.errors import error_for
 from tgp.api.resource import Resource
 from tgp.core.access.rights import PageRight
 from tgp.core.access.token import AUDIENCE, is_for_us
+from tgp.core.access.user import KubeUser
 from tgp.ports.cluster import ClusterError
 from tgp.ports.http import DEFAULT_TIMEOUT, Call, Http, HttpError, UnreadableReply
 
@@ -18,16 +18,6 @@ TOKEN_REVIEW = Resource("authentication.k8s.io", "v1", "tokenreviews", "TokenRev
 SUBJECT_REVIEW = Resource("authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False)
 
 READER_WAITS = timedelta(seconds=4)  # for each of two: a scraper gives up after ten seconds
-
-
-@dataclass(frozen=True, slots=True)
-class KubeUser:
-    """As the API server names the owner of a token."""
-
-    name: str
-    uid: str = ""
-    groups: tuple[str, ...] = ()
-    extra: Mapping[str, Any] = field(default_factory=dict)
 
 
 async def review(

@@ -45,6 +45,7 @@ class Watch(Generic[R]):
         self._times = times
         self._damage = ""  # the last line could not be read. Harmless if it was cut short by the end of the stream.
         self.lines = 0  # received in total
+        self.confirmed_at: float | None = None  # loop time of the last bookmark: all changes until then are stored
 
     async def run(self, spread: float) -> None:
         """Keep the store up to date; returns when the server ends the stream. `spread` in [0, 1) varies its length.
@@ -83,6 +84,7 @@ class Watch(Generic[R]):
                 continue
             if isinstance(said, Bookmark):
                 store.reached(said.version)
+                self.confirmed_at = asyncio.get_running_loop().time()
             elif isinstance(said, Status):
                 raise error_of(said, f"watch {self._subject.name}", changes=False)
             elif verb == DELETED:

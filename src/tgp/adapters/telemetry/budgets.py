@@ -13,6 +13,7 @@ from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.prices import MICRO
 
 LABELS = ["namespace", "name"]
+ACCURACY = "gwb_accounting_accuracy_ratio"
 FAMILIES: tuple[tuple[str, str, Callable[[Assessment, Limits], float | None]], ...] = (
     ("gwb_consumed_gpu_hours", "GPU-hours used in the window", lambda seen, _: seen.used / MILLI_SECONDS),
     ("gwb_remaining_gpu_hours", "GPU-hours left, never below zero", lambda seen, _: seen.left / MILLI_SECONDS),
@@ -43,9 +44,17 @@ class BudgetRow:
 
 
 class BudgetCollector(Collector):
-    def __init__(self, budgets: Callable[[], Iterable[BudgetRow]], now: Callable[[], datetime]) -> None:
+    """`truth`: milli-GPU-seconds that a budget's pods really used by then, where that is known: in a simulation."""
+
+    def __init__(
+        self,
+        budgets: Callable[[], Iterable[BudgetRow]],
+        now: Callable[[], datetime],
+        truth: Callable[[ObjectKey, int], float | None] | None = None,
+    ) -> None:
         self._budgets = budgets
         self._now = now
+        self._truth = truth
 
     def collect(self) -> Iterator[Metric]:
         now = seconds(self._now())
@@ -67,3 +76,15 @@ class BudgetCollector(Collector):
         yield tracked
         yield paused
         yield gated
+        if self._truth is not None:
+            yield self._accuracy(((row.key, said.used) for row, said in seen), self._truth, now)
+
+    def _accuracy(
+        self, used: Iterable[tuple[ObjectKey, int]], truth: Callable[[ObjectKey, int], float | None], now: int
+    ) -> Metric:
+        text = "GPU-hours counted, divided by those really used; only in simulations and benchmarks"
+        family = GaugeMetricFamily(ACCURACY, text, labels=LABELS)
+        for key, counted in used:
+            if true := truth(key, now):
+                family.add_metric(tuple(key), counted / true)
+        return family

@@ -25,7 +25,7 @@ from tgp.core.model.facts import (
     ProtectionHolds,
     TerminationFailing,
 )
-from tgp.core.model.money import about
+from tgp.core.model.money import about, total
 
 EXPECTED_TERMINATIONS = frozenset({"Deleted", "Expired", "Idle"})  # asked for by the owner
 UNKNOWN = "Unknown"  # the outcome of a launch that the operator searches for by its token
@@ -61,7 +61,7 @@ def event_message(fact: MachineFact, titled: Callable[[str], str]) -> EventMessa
             unexpected = fact.reason not in EXPECTED_TERMINATIONS
             return EventMessage(fact.reason, f"Terminating the machine: {fact.why}", unexpected)
         case MachineTerminated():
-            cost = f"cost {about(fact.spent_microusd)} ({fact.reason})"
+            cost = f"cost {total(fact.spent_microusd)} ({fact.reason})"
             return EventMessage("MachineTerminated", f"{_machine(fact, titled)} was terminated; {cost}")
         case MachineLost():
             return EventMessage("Lost", f"{_machine(fact, titled)} was lost: {fact.why}", warning=True)

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from math import nan
 from typing import Any, assert_never
 
 from prometheus_client import Counter
@@ -62,10 +63,12 @@ from tgp.core.model.facts import (
     OrphanGone,
     OrphanTerminated,
     OrphanTerminationFailing,
+    PlanCutShort,
     PlanMade,
     PodEnforced,
     PodGateLifted,
     PodNominated,
+    PodsMoved,
     PoolFact,
     ProtectionHolds,
     ProviderFailing,
@@ -97,6 +100,7 @@ BY_OTHERS = (
 STEPS = (MachineOrdered, NodeRegistered, NodeInitialized, MeshJoined)
 MILLION = 1_000_000
 MARKET_OUTCOMES = frozenset({"SoldOut", "Busy", "NotOrdered"})  # ordinary in a market: the next offer is tried
+QUICK_PLANS = "until that calculation ends, quick plans order machines, which may cost more"
 
 
 class LiveJournal:
@@ -163,12 +167,14 @@ class LiveJournal:
                 self._of_budgets(fact)
             case (
                 PlanMade()
+                | PlanCutShort()
                 | NoPodWaits()
                 | ScaleUpTriggered()
                 | ScaleUpNotTriggered()
                 | AnnotationIgnored()
                 | DisruptionNoted()
                 | MoveEnded()
+                | PodsMoved()
                 | DisruptionCounted()
                 | SavingsPromised()
                 | ReplacementBilled()
@@ -208,7 +214,8 @@ class LiveJournal:
             case BudgetNoted():
                 self._events.emit(fact.subject, warning=fact.warning, reason=fact.reason, message=fact.message)
             case PodEnforced():
-                self._metrics.enforcement_actions.labels(*fact.budget, fact.action, fact.outcome).inc()
+                if fact.done:
+                    self._metrics.enforcement_actions.labels(*fact.budget, fact.action, fact.outcome).inc()
                 self._events.emit(fact.subject, warning=fact.warning, reason=fact.outcome, message=fact.message)
             case PodGateLifted():
                 why = f"hours of {fact.budgets} are left" if fact.budgets else "no budget holds it"
@@ -217,21 +224,36 @@ class LiveJournal:
             case _:
                 assert_never(fact)
 
+    def _of_plan(self, fact: PlanMade) -> None:
+        metrics = self._metrics
+        metrics.plans.labels(fact.outcome).inc()
+        metrics.plan_seconds.observe(max(0.0, fact.took.total_seconds()))
+        if fact.outcome == "Observed":
+            return  # it orders nothing, and the plan before it tells which pods are not served
+        metrics.plan_columns.set(fact.columns)
+        metrics.planned_machines.inc(fact.orders)
+        metrics.plan_gap.set(fact.gap_ppm / MILLION if fact.gap_ppm >= 0 else nan)
+        metrics.unserved.clear()
+        for reason, count in fact.unserved.items():
+            metrics.unserved.labels(reason).set(count)
+
+    def _disruption(self, fact: DisruptionCounted) -> None:
+        labels = (fact.pool.namespace, fact.pool.name)
+        self._metrics.disturbed_nodes.labels(*labels).set(fact.disturbed)
+        self._metrics.ill_nodes.labels(*labels).set(fact.ill)
+        self._metrics.repair_halted.labels(*labels).set(fact.halted)
+        for reason, count in fact.left.items():
+            self._metrics.budget_left.labels(*labels, reason).set(count)
+
     def _of_pools(self, fact: PoolFact) -> None:
         match fact:
             case PlanMade():
-                metrics = self._metrics
-                metrics.plans.labels(fact.outcome).inc()
-                metrics.plan_seconds.observe(max(0.0, fact.took.total_seconds()))
-                if fact.outcome == "Observed":
-                    return  # it orders nothing, and the plan before it tells which pods are not served
-                metrics.plan_columns.set(fact.columns)
-                metrics.planned_machines.inc(fact.orders)
-                if fact.gap_ppm >= 0:
-                    metrics.plan_gap.set(fact.gap_ppm / MILLION)
-                metrics.unserved.clear()
-                for reason, count in fact.unserved.items():
-                    metrics.unserved.labels(reason).set(count)
+                self._of_plan(fact)
+            case PlanCutShort():
+                self._metrics.plans_cut_short.labels(*fact.subject.key).inc()
+                seconds = f"{fact.within.total_seconds():.0f}s"
+                message = f"No plan for {fact.pods} pods was found within {seconds}: {QUICK_PLANS}"
+                self._events.emit(fact.subject, warning=True, reason="PlanCutShort", message=message)
             case NoPodWaits():
                 self._metrics.unserved.clear()
             case ScaleUpTriggered():
@@ -244,13 +266,10 @@ class LiveJournal:
                 self._events.emit(fact.subject, warning=False, reason=fact.step, message=fact.message)
             case MoveEnded():
                 self._metrics.moves.labels(fact.reason, fact.outcome).inc()
+            case PodsMoved():
+                self._metrics.moved_pods.labels(fact.reason).inc(fact.pods)
             case DisruptionCounted():
-                labels = (fact.pool.namespace, fact.pool.name)
-                self._metrics.disturbed_nodes.labels(*labels).set(fact.disturbed)
-                self._metrics.ill_nodes.labels(*labels).set(fact.ill)
-                self._metrics.repair_halted.labels(*labels).set(fact.halted)
-                for reason, count in fact.left.items():
-                    self._metrics.budget_left.labels(*labels, reason).set(count)
+                self._disruption(fact)
             case SavingsPromised():
                 self._metrics.savings_promised.labels(fact.pool.namespace, fact.pool.name).inc(fact.microusd / MILLION)
             case ReplacementBilled():
@@ -362,6 +381,7 @@ def _level(fact: Fact) -> int:
             | TableFailing()
             | SweepHalted()
             | TerminationFailing()
+            | PlanCutShort()
         ):
             return logging.WARNING
         case LaunchFailed():

@@ -4,6 +4,8 @@ Reconciles, queues, API calls and the process have the names that controller-run
 use; the rest begins with `tgp_`.
 """
 
+from math import nan
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 from prometheus_client.registry import Collector
 
@@ -100,10 +102,17 @@ class Metrics:
 
     def _of_pools(self, of: CollectorRegistry) -> None:
         self.plans = Counter("tgp_plans_total", "Plans for all pools by outcome", ["outcome"], registry=of)
+        self.plans_cut_short = Counter(
+            "tgp_plans_cut_short_total",
+            "Plans that did not end in time, so that quick ones were used",
+            ["namespace", "pool"],
+            registry=of,
+        )
         self.plan_seconds = Histogram("tgp_plan_seconds", "Duration of a plan", buckets=RECONCILE_BUCKETS, registry=of)
         self.plan_gap = Gauge(
             "tgp_plan_gap_ratio", "How far the last plan's cost is above a proven bound, as a share", registry=of
         )
+        self.plan_gap.set(nan)  # until a plan has a proven bound
         self.plan_columns = Gauge("tgp_plan_columns", "Patterns that the last plan chose from", registry=of)
         self.planned_machines = Counter("tgp_planned_machines_total", "Machines that plans ordered", registry=of)
         self.unserved = Gauge(
@@ -118,25 +127,31 @@ class Metrics:
             ["reason", "outcome"],
             registry=of,
         )
+        self.moved_pods = Counter(
+            "tgp_moved_pods_total",
+            "Pods that had to run elsewhere because their machine leaves its pool",
+            ["reason"],
+            registry=of,
+        )
         self.disturbed_nodes = Gauge(
             "tgp_disturbed_nodes", "Nodes that count against disruption budgets", ["namespace", "pool"], registry=of
         )
         self.budget_left = Gauge(
             "tgp_disruption_budget_left",
-            "Nodes that may be disrupted now besides those that are, by reason",
+            "Nodes that may be disrupted now, in addition to those that are, by reason",
             ["namespace", "pool", "reason"],
             registry=of,
         )
         self.ill_nodes = Gauge("tgp_ill_nodes", "Nodes of pools that are ill", ["namespace", "pool"], registry=of)
         self.repair_halted = Gauge(
             "tgp_repair_halted",
-            "1 while so many nodes of a pool are ill that none is replaced for that",
+            "1 while too many nodes of a pool are ill at once, so that no ill node is replaced",
             ["namespace", "pool"],
             registry=of,
         )
         self.savings_promised = Counter(
             "tgp_savings_promised_dollars_total",
-            "Dollars per hour that exchanges of machines which began are to save",
+            "Dollars per hour that exchanges of machines were to save when they began",
             ["namespace", "pool"],
             registry=of,
         )

@@ -134,8 +134,14 @@ class DemoSession:
         world.market.open_at(self._url)
         self._lines = HttpClientPool(clock)
         self._operator = DemoOperator(
-            self._account, clock, settings_at(options.speed), EmbeddedDial(self._lines, self._url)
+            self._account,
+            clock,
+            settings_at(options.speed),
+            EmbeddedDial(self._lines, self._url),
+            budget_truth=world.budget_truth.used,
+            speed=options.speed,
         )
+        world.metrics = self._operator.metrics.page
         self._gatherer = Gatherer(Sources(self._viewer, clock, SystemEntropy(), NoJournal()))
         self._log_capture = LogCapture(clock, conditions=False)
         self._paced = asyncio.Event()  # set, and replaced by a new one, when the speed changes
@@ -224,8 +230,8 @@ class DemoSession:
             parting=PARTING,
             following=(
                 (f"{program()} observe", "the same operator on your own cluster, read-only"),
-                (f"{program()} crds apply", "install the four CRDs"),
-                (f"{program()} operator --help", "run it for real"),
+                (f"{program()} offers", "what the providers sell now, by your API keys"),
+                (f"{program()} init", "your cluster, your keys: a first class and pool; buys nothing"),
             ),
         )
         return summary(self._last or self._snapshot(), outcome)

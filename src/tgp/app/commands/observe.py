@@ -126,7 +126,7 @@ class ObserveSession:
         parting = f"Nothing was bought or written: {self._http.refused} calls that change something were attempted."
         following = (
             (f"{self._options.kubectl} get tgp -A", "the same objects with kubectl"),
-            (f"{program()} operator --help", "run it for real"),
+            (f"{program()} init", "your keys: a first class and pool; buys nothing"),
         )
         for line in summary(snapshot, DemoOutcome(passed, passed, parting, following)):
             click.echo(line)

@@ -17,7 +17,7 @@ from tgp.adapters.http.serve import NoFreePort, listen
 from tgp.app.program import program
 from tgp.app.view.live_view import Length, end_after, end_on_signals
 from tgp.interfaces.cli.interrupt import run
-from tgp.interfaces.cli.output import show, terminal_width, write
+from tgp.interfaces.cli.output import Formats, show, terminal_width, write
 from tgp.interfaces.cli.sim import bill_table, clouds_table, fleet_table, menu_table
 from tgp.interfaces.documents import API_VERSION
 from tgp.interfaces.documents.simulation import BillDocument, FaultsDocument, FleetDocument
@@ -32,7 +32,7 @@ WORLD = f"http://127.0.0.1:{PORT}"
 FORMS = ("table", "json", "yaml")
 
 _where = click.option("--world", default=WORLD, show_default=True, envvar="TGP_WORLD", help="where `tgp sim` listens.")
-_form = click.option("-o", "--output", "form", type=click.Choice(FORMS), default="table", help="how to print it.")
+_form = click.option("-o", "--output", "form", type=Formats(FORMS), default="table", help="how to print it.")
 
 
 @click.group(invoke_without_command=True)

@@ -33,6 +33,7 @@ _HARDWARE = (
     _gpu_machine("cellar-1", "RTX4090", 2),
     _gpu_machine("cellar-2", "RTX3090", 4),
 )
+OWNED_MACHINES = ("cellar-1", "cellar-2")  # switched by the power API of the demo
 # They are on from the start; after a power cut, firmware, Talos and the kubelet need time (seconds).
 MACHINES = tuple(replace(machine, registers_after=0.0, ready_after=0.5) for machine in _HARDWARE)
 REBOOTED = {machine.name: replace(machine, registers_after=40.0, ready_after=20.0) for machine in _HARDWARE}

@@ -16,6 +16,7 @@ from tgp.ports.http import Call, Handler, Reply, Streaming
 from tgp.services.demo_http import BELOW, FACTORY, TAILSCALE
 from tgp.sim.clouds.admin_api import PREFIX, AdminApi
 from tgp.sim.clouds.registry import SIMULATORS, pretend
+from tgp.sim.clouds.webhook import WebhookReceiver
 from tgp.sim.factory.simulator import FactorySimulator
 from tgp.sim.mesh.v2 import TailscaleSimulator
 
@@ -39,6 +40,9 @@ class EmbeddedMarket:
         self.tailscale.client.tags = (OPERATOR_TAG,)
         self.tailscale.tag_owners = {OPERATOR_TAG: set(), **{tag: {OPERATOR_TAG} for tag in TAGS}}
         self.factory = FactorySimulator(clock)
+        owned = self.admin.simulators[OWNED]
+        assert isinstance(owned, WebhookReceiver), "the power API of the machines in the cellar"
+        self.power = owned
         self._handlers: dict[str, Handler] = {provider: self.admin.beside(provider) for provider in SIMULATORS}
         self._handlers |= {TAILSCALE: self.tailscale.handle, FACTORY: self.factory.handle}
 

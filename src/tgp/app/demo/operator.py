@@ -1,9 +1,12 @@
 """The real operator in the demo world, restarted when Kubernetes would restart it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from tgp.adapters.compute import Threads
 from tgp.adapters.entropy import SystemEntropy
+from tgp.adapters.kube.revision import ASKED_EVERY
+from tgp.adapters.kube.runtime import TICK
+from tgp.adapters.kube.watch import USUAL, WatchTimes
 from tgp.adapters.telemetry.metrics import Metrics
 from tgp.app.demo.fixtures import ACCOUNT, NAMESPACE
 from tgp.app.deps import Environment
@@ -12,6 +15,7 @@ from tgp.app.settings import Settings
 from tgp.app.view.http_guards import CountingHttp
 from tgp.app.view.price_ticker import machine_prices, market_summary
 from tgp.app.view.stats import reconcile_stats_of
+from tgp.core.model.object_key import ObjectKey
 from tgp.interfaces.terminal.snapshot import MarketSummary
 from tgp.ports.clock import Clock
 from tgp.ports.compute import Compute
@@ -20,6 +24,7 @@ from tgp.ports.http import Http, HttpFactory
 from tgp.ports.leadership import LeadershipLost
 from tgp.services.demo_http import EmbeddedResolver
 
+MOST_LENGTHENED = 10.0  # times: a watch of five minutes
 RESTARTS = 3  # lost Leases in one run; there is no other replica here, so more of them are a defect
 
 
@@ -35,6 +40,16 @@ def settings_at(speed: float) -> Settings:
     )
 
 
+def watches_at(speed: float) -> WatchTimes:
+    """Longer where time passes faster: the server is in this process, and no connection to it is ever half-open."""
+    times = _lengthened(speed)
+    return WatchTimes(int(USUAL.at_least * times), int(USUAL.at_most * times), USUAL.silence * times)
+
+
+def _lengthened(speed: float) -> float:
+    return min(max(speed, 1.0), MOST_LENGTHENED)
+
+
 class DemoOperator:
     """A lost Lease ends the operator's process; here the next one starts at once. Other errors are not caught."""
 
@@ -45,9 +60,12 @@ class DemoOperator:
         settings: Settings,
         dial: HttpFactory,
         *,
+        speed: float = 1.0,
         entropy: Entropy | None = None,
         compute: Compute | None = None,
+        budget_truth: Callable[[ObjectKey, int], float | None] | None = None,
     ) -> None:
+        """`speed`: of the clock. Watches, and other things done again and again, are as rare in real time as usual."""
         self.http = CountingHttp(http)
         self.metrics = Metrics()
         self.restarts = 0
@@ -61,6 +79,10 @@ class DemoOperator:
             compute or Threads(),
             dial=dial,
             resolver=EmbeddedResolver(),
+            budget_truth=budget_truth,
+            watches=watches_at(speed),
+            revision_asked_every=ASKED_EVERY * _lengthened(speed),
+            tick=TICK * _lengthened(speed),
         )
         self._worker = self._begin()
         self._stopping = False

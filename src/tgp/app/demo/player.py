@@ -8,7 +8,7 @@ from typing import Any, assert_never
 
 from tgp.api.resource import DEPLOYMENT, GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, JOB, SECRET, Resource
 from tgp.app.demo.fixtures import FIELD_MANAGER, NAMESPACE
-from tgp.app.demo.machines import GPU, REBOOTED
+from tgp.app.demo.machines import GPU, OWNED_MACHINES, REBOOTED
 from tgp.app.demo.market import EmbeddedMarket
 from tgp.app.demo.scenario import (
     ChangeImage,
@@ -50,6 +50,7 @@ class ScenarioPlayer:
         self._user = server.local_api.as_manager(FIELD_MANAGER)
         self._cluster = cluster
         self._market = market
+        self._without_power: set[str] = set()  # machines that are off since a power cut
 
     async def play(self, rng: Random) -> None:
         """Until cancelled. A step that the API server refuses (the object is gone, for example) is skipped."""
@@ -78,13 +79,9 @@ class ScenarioPlayer:
             case StartJob():
                 self._user.create(JOB, _job(step))
             case LosePower(machine, _):
-                if machine not in self._cluster.machines.names():
-                    return False
-                self._cluster.power_off(machine)
+                return self._lose_power(machine)
             case GainPower(machine):
-                if machine in self._cluster.machines.names():
-                    return False
-                self._cluster.power_on(REBOOTED[machine])
+                return self._gain_power(machine)
             case Rent():
                 self._user.create(GPU_REQUEST, _request(step))
             case DeleteOwnRequest(namespace, name):
@@ -99,6 +96,29 @@ class ScenarioPlayer:
                 return self._change(GPU_NODE_CLASS, "", node_class, {"spec": {"talosConfig": {"image": image}}})
             case _:
                 assert_never(step)
+        return True
+
+    def _lose_power(self, machine: str) -> bool:
+        """A machine that is off has none to lose."""
+        if machine not in self._cluster.machines.names():
+            return False
+        self._without_power.add(machine)
+        if machine in OWNED_MACHINES:
+            self._market.power.lose_power(machine)
+        else:
+            self._cluster.power_off(machine)
+        return True
+
+    def _gain_power(self, machine: str) -> bool:
+        """What was on goes on by itself; an owned machine that was ordered meanwhile is on already."""
+        lost = machine in self._without_power
+        self._without_power.discard(machine)
+        if not lost or (machine in OWNED_MACHINES and self._market.power.is_on(machine)):
+            return False
+        if machine in OWNED_MACHINES:
+            self._market.power.switch_on_by_hand(machine)
+        else:
+            self._cluster.power_on(REBOOTED[machine])
         return True
 
     def _lose_spot(self) -> bool:

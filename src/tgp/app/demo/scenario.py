@@ -125,9 +125,9 @@ ANY_MODEL = ("RTX4090", "RTX3090")
 HOUR = 60.0  # the plan counts in minutes
 MORNING = 2  # hour of the day, counted from the start: a burst of jobs begins
 BURST = (16, 8, 4)  # pods of its jobs
-OPEN, NOON, NEW_IMAGE, CLOSED = 1, 6, 9, 17  # hours of the day, counted from the start: what `_service` does then
+OPEN, NOON, NEW_IMAGE, CLOSED = 1, 3, 6, 10  # hours of the day, counted from the start: what `_service` does then
 BUSY_REPLICAS, QUIET_REPLICAS = 6, 2  # of the service, in the day and in the evening
-IMAGES = ("v1.13.1", "v1.13.2")  # of the service's machines, in turn
+IMAGES = ("v1.13.9", "v1.13.0")  # of the service's machines, in turn; they begin with the second
 QUIET_AFTER = 19  # hour of the day, counted from the start: fewer jobs begin afterwards
 REQUEST_NAMES = ("notebook", "devbox", "scratch", "demo")
 LAB_EVERY = 6  # hours between two jobs of the students
@@ -184,7 +184,7 @@ def describe(step: Step) -> str:
         case ScaleService(namespace, name, replicas):
             return f"team {namespace} scaled Deployment {name} to {replicas} replicas"
         case LoseSpot():
-            return "a provider took back a spot machine"
+            return "a provider interrupted a spot machine"
         case ChangeImage(node_class, image):
             return f"an administrator set the Talos image of class {node_class} to {image}"
         case _:

@@ -13,9 +13,10 @@ from typing import Any
 
 from tgp.api.resource import SERVICE_ACCOUNT
 from tgp.app.demo.fixtures import ACCOUNT, NAMESPACE, create_fixtures
-from tgp.app.demo.machines import MACHINES
-from tgp.app.demo.market import OWNED, EmbeddedMarket
+from tgp.app.demo.machines import MACHINES, OWNED_MACHINES, REBOOTED
+from tgp.app.demo.market import EmbeddedMarket
 from tgp.app.demo.player import ScenarioPlayer
+from tgp.interfaces.health import METRICS
 from tgp.interfaces.terminal.snapshot import ScenarioLine
 from tgp.ports.clock import Clock
 from tgp.ports.entropy import Entropy
@@ -23,10 +24,12 @@ from tgp.ports.http import Call, Reply, Streaming
 from tgp.sim.apiserver import ApiServer
 from tgp.sim.apiserver.identity import ADMIN
 from tgp.sim.apiserver.json_value import Json
+from tgp.sim.budget_truth import BudgetTruth
 from tgp.sim.cluster.control_plane import ControlPlane
 from tgp.sim.node_bootstrap import KubeletTimes, NodeBootstrap
 
 SEED = "embedded world"
+METRICS_PATH = "/operator/metrics"  # /metrics would be the API server's
 TOKEN_BYTES = 24
 TOKEN_LASTS = timedelta(days=365)
 WATCH_LASTS = 1800  # seconds: --min-request-timeout of the API server
@@ -49,6 +52,8 @@ REMOTE_REFUSED = Reply(
 class EmbeddedWorld:
     def __init__(self, clock: Clock, entropy: Entropy, *, speed: float = 1.0, seed: int | str = SEED) -> None:
         self.server = ApiServer(clock, entropy)
+        self.budget_truth = BudgetTruth(self.server.core, clock.now)
+        self.metrics: Callable[[], bytes] = lambda: b""  # the operator's page
         self._entropy = entropy
         self._seed = seed
         self._speed = speed
@@ -68,13 +73,17 @@ class EmbeddedWorld:
             f"{seed}/estate",
             kubelets=KubeletTimes(plugin=True),
             tailnets={"": self.market.tailscale.tailnet},
+            owned={machine.name: machine for machine in MACHINES if machine.name in OWNED_MACHINES},
         )
-        for provider, simulator in self.market.admin.simulators.items():
-            if provider != OWNED:  # the owned machines are on already
-                self._node_bootstrap.adopt(simulator)
+        for simulator in self.market.admin.simulators.values():
+            self._node_bootstrap.adopt(simulator)
         self.player = ScenarioPlayer(self.server, self._cluster, self.market, clock)
         for machine in MACHINES:
-            self._cluster.power_on(machine)
+            if machine.name in OWNED_MACHINES:
+                self.market.power.switch_on_by_hand(machine.name, booted=True)
+            else:
+                self._cluster.power_on(machine)
+        self._node_bootstrap.owned = {name: REBOOTED[name] for name in OWNED_MACHINES}
 
     def operator_token(self) -> str:
         """A token of the operator's ServiceAccount, with exactly the shipped RBAC."""
@@ -107,7 +116,9 @@ class EmbeddedWorld:
             return REMOTE_REFUSED
         if self.market.serves(call):
             return await self.market.handle(call)
-        if "/pods/" in call.path and call.path.rpartition("/")[2] in INTO_A_CONTAINER:
+        if call.path == METRICS_PATH:
+            return Reply(200, self.metrics(), METRICS)
+        if into_a_container(call):
             return NO_CONTAINER
         admitted = self._admitted(call)
         reply = await self.server.handle(stretched(admitted, self._speed))
@@ -124,6 +135,12 @@ class EmbeddedWorld:
     def close(self) -> None:
         self._node_bootstrap.close()
         self._cluster.close()
+
+
+def into_a_container(call: Call) -> bool:
+    """A subresource of a pod, and no pod of that name."""
+    *_, kind, _pod, way = ("", "", *call.path.split("/"))
+    return kind == "pods" and way in INTO_A_CONTAINER
 
 
 def changes(call: Call) -> bool:

@@ -30,6 +30,7 @@ from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
 from tgp.core.requests.node_metadata import PRICE_LABEL
 from tgp.core.requests.node_state import read_provider_id
+from tgp.core.requests.readoption import OWNED_PROVIDER
 from tgp.interfaces.terminal.snapshot import (
     EventRow,
     MarketSummary,
@@ -331,7 +332,8 @@ def _problems_first(row: ObjectRow) -> tuple[int, int, str, str]:
 def node_note(node: Node) -> str:
     words = [node.labels[name] for name in NOTES if node.labels.get(name)][:1]
     if provider := node.labels.get("tgp.io/provider"):
-        words.append(f"rented from {provider}" if read_provider_id(node.provider_id) else "your own")
+        rented = provider != OWNED_PROVIDER and read_provider_id(node.provider_id)
+        words.append(f"rented from {provider}" if rented else "your own")
     if CONTROL_PLANE in node.labels:
         words.insert(0, "control plane")
     if node.cordoned:

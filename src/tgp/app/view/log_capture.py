@@ -21,8 +21,10 @@ from tgp.core.model.facts import (
     NominationUnsupported,
     NoPodWaits,
     ObjectUnreadable,
+    PlanCutShort,
     PlanMade,
     PodNominated,
+    PodsMoved,
     ReplacementBilled,
     RequestWithdrawn,
     SavingsPromised,
@@ -35,10 +37,10 @@ from tgp.ports.clock import Clock
 KEPT = 200  # lines; more than any screen shows
 # Not worth a line: a write that conflicted with another client and is repeated; plans, of which the last is shown;
 # counts for metrics.
-COUNTS = (DisruptionCounted, MoveEnded, NoPodWaits, PlanMade, ReplacementBilled, SavingsPromised)
+COUNTS = (DisruptionCounted, MoveEnded, NoPodWaits, PlanMade, PodsMoved, ReplacementBilled, SavingsPromised)
 ROUTINE = frozenset({"reconcile deferred", *(fact.__name__ for fact in COUNTS)})
 JOINS = (JoinApproved, JoinDenied, JoinApprovedByOthers)
-PURCHASES = (ScaleUpTriggered, ScaleUpNotTriggered, PodNominated, NominationUnsupported, RequestWithdrawn)
+PURCHASES = (PlanCutShort, ScaleUpTriggered, ScaleUpNotTriggered, PodNominated, NominationUnsupported, RequestWithdrawn)
 OTHERS = (AnnotationIgnored, DisruptionNoted, ObjectUnreadable)
 SHOWN_AS_EVENTS = frozenset(
     fact.__name__ for fact in (*get_args(MachineFact), *get_args(BudgetFact), *JOINS, *PURCHASES, *OTHERS)

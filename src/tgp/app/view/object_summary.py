@@ -13,7 +13,7 @@ from tgp.core.budgets.assess import MILLI_SECONDS, hours_text
 from tgp.core.budgets.quota import limits_of
 from tgp.core.budgets.spans import seconds
 from tgp.core.model.costs import read_amount
-from tgp.core.model.money import rounded
+from tgp.core.model.money import total
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.pools.status import would_have_paid
 from tgp.core.requests.purchase_stops import NEEDS_USER
@@ -83,8 +83,8 @@ def pool_message(status: GPUNodePoolStatus, now: datetime, *, observes: bool) ->
     cost, count = status.would_have_cost, sum(machine.count for machine in status.would_buy)
     if cost is None:
         return f"would buy nothing{waiting}"
-    buys = f"{count} for {rounded(read_amount(cost.hourly_cost) or 0)}/h" if count else "nothing"
-    return f"would buy {buys}, {rounded(would_have_paid(cost, now))} so far{waiting}"
+    buys = f"{count} for {total(read_amount(cost.hourly_cost) or 0)}/h" if count else "nothing"
+    return f"would buy {buys}, {total(would_have_paid(cost, now))} so far{waiting}"
 
 
 def budget_message(budget: GPUWorkloadBudget, told: str, now: datetime) -> str:
@@ -95,8 +95,10 @@ def budget_message(budget: GPUWorkloadBudget, told: str, now: datetime) -> str:
     quota = limits_of(budget.spec, seconds(now)).used
     passed = max(0, seconds(now) - seconds(status.as_of))
     used = exact(status.consumed_gpu_hours) * MILLI_SECONDS + exact(status.gpus_in_use or 0) * 1000 * passed
-    share = share_of(int(used), quota)
-    shown = f"{bar(share)} {share * 100:.0f} % of {hours_text(quota)} GPU-hours"
+    share, of = share_of(int(used), quota), f"{hours_text(quota)} GPU-hours"
+    if (limit := budget.spec.quota.usd) and (spent := float(exact(status.consumed_usd or 0) / exact(limit))) > share:
+        share, of = spent, f"${limit}"
+    shown = f"{bar(share)} {share * 100:.0f} % of {of}"
     if status.exceeded_at is not None:
         back = f", hours come back at {status.next_change_at:%H:%M}" if status.next_change_at is not None else ""
         return f"{shown}{back}"

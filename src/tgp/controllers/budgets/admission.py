@@ -55,11 +55,14 @@ PARTS = {
 }
 
 
-async def set_label(cluster: Cluster, record: KubeObject[GPUWorkloadBudget]) -> bool:
-    """Make the label by which policies select a budget say what its status says; whether that was a write."""
+async def set_label(cluster: Cluster, record: KubeObject[GPUWorkloadBudget], *, counts: bool) -> bool:
+    """Make the label by which policies select a budget say what its status says; whether that was a write.
+
+    `counts`: its spec can be counted by. One that cannot has nothing to say about new pods.
+    """
     assert record.value is not None, "a budget that can be read"
     exact = record.value.spec.accounting == EXACT
-    said = label_of(record.value.spec, exceeded=closed(record.value), exact=exact)
+    said = label_of(record.value.spec, exceeded=counts and closed(record.value), exact=counts and exact)
     wanted = {LABEL: None, LABEL_OF_SEVERAL: None, label_key(record.value.spec): said}
     if all(record.labels.get(key) == value for key, value in wanted.items()):
         return False

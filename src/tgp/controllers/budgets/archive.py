@@ -3,9 +3,11 @@
 import asyncio
 from datetime import datetime
 
+from msgspec import structs
+
 from tgp.api.resource import GPU_WORKLOAD_BUDGET
 from tgp.controllers.config_table import ConfigTable
-from tgp.core.budgets.archive import ARCHIVE, KeptAccount, crowded_out, line_name, line_of, read_line
+from tgp.core.budgets.archive import ARCHIVE, KeptAccount, budget_of, crowded_out, line_name, line_of, read_line
 from tgp.core.budgets.spans import seconds
 from tgp.core.model.facts import BudgetNoted, FactSubject, TableFailing
 from tgp.core.model.object_key import ObjectKey
@@ -35,9 +37,19 @@ class AccountArchive:
             self._journal.note(TableFailing(self._key, str(error)))
             return None
 
+    async def budgets(self) -> list[tuple[ObjectKey, KeptAccount]]:
+        """Every deleted budget whose account is kept. Empty also where the table may not be read."""
+        try:
+            lines = await self._table.entries()
+        except Forbidden as error:
+            self._journal.note(TableFailing(self._key, str(error)))
+            return []
+        return [(budget_of(name, lines[name]), lines[name]) for name in sorted(lines)]
+
     async def keep(self, budget: ObjectKey, uid: str, account: KeptAccount, now: datetime) -> None:
         """Where the ConfigMap is full, the newest are kept. A refusal is told: it does not hold the budget for ever."""
         name, about = line_name(budget, account.resource), FactSubject(GPU_WORKLOAD_BUDGET, budget, uid)
+        account = structs.replace(account, budget=str(budget))
         try:
             lines = await self._table.entries()
             past, oldest = crowded_out(lines, name, len(line_of(account)), seconds(now))
@@ -45,8 +57,8 @@ class AccountArchive:
             await self._table.write(name, account)
         except (Forbidden, Refused) as error:
             message = (
-                f"What budget {budget.name} has used could not be kept in ConfigMap {self._key}: {error}. A budget of "
-                "this name starts at zero"
+                f"What budget {budget.name} has used could not be kept in ConfigMap {self._key}: {error}. A new "
+                "budget of this name starts at zero"
             )
             self._journal.note(BudgetNoted(about, "AccountNotKept", message, warning=True))
             return

@@ -5,6 +5,7 @@ import asyncio
 from tgp.adapters.kube.controller import Controller, WatchSource
 from tgp.api.resource import GPU_WORKLOAD_BUDGET
 from tgp.controllers.budgets.admission import GateReconciler, PolicyCheck
+from tgp.controllers.budgets.api_groups import ApiGroups
 from tgp.controllers.budgets.archive import AccountArchive
 from tgp.controllers.budgets.daily import KEY, DailyReport
 from tgp.controllers.budgets.gated_pods import GatedPods
@@ -31,6 +32,8 @@ class Budgets:
             watched_until=deps.watched_until,
         )
         self.gated = GatedPods(stores.pods, stores.budgets, stores.namespaces, deps.settings.namespace)
+        self.groups = ApiGroups(deps.cluster, deps.clock)
+        self.archive = AccountArchive(deps.cluster, deps.settings.namespace, deps.journal)
 
 
 def build(deps: Deps, stores: Stores, budgets: Budgets) -> list[Controller]:
@@ -44,8 +47,7 @@ def build(deps: Deps, stores: Stores, budgets: Budgets) -> list[Controller]:
 
 
 def _counting(deps: Deps, stores: Stores, budgets: Budgets) -> Controller:
-    tracker = budgets.tracker
-    archive = AccountArchive(deps.cluster, deps.settings.namespace, deps.journal)
+    tracker, archive = budgets.tracker, budgets.archive
 
     def start_over() -> None:
         tracker.start_over()
@@ -59,7 +61,7 @@ def _counting(deps: Deps, stores: Stores, budgets: Budgets) -> Controller:
         tracker,
         StatusWriter(GPU_WORKLOAD_BUDGET, OWNED, deps.cluster, deps.journal, deps.clock),
         archive,
-        Pauser(stores.jobs, deps.cluster, deps.journal),
+        Pauser(stores.jobs, budgets.groups, deps.cluster, deps.journal),
         cluster=deps.cluster,
         journal=deps.journal,
         clock=deps.clock,
@@ -94,6 +96,7 @@ def _holds(deps: Deps, stores: Stores, budgets: Budgets) -> Controller:
         stores.pods,
         stores.jobs,
         budgets.tracker,
+        budgets.groups,
         cluster=deps.cluster,
         journal=deps.journal,
         clock=deps.clock,
@@ -135,7 +138,18 @@ def _gates(deps: Deps, stores: Stores, budgets: Budgets) -> Controller:
 
 
 def _days(deps: Deps, stores: Stores, budgets: Budgets) -> Controller:
-    daily = DailyReport(budgets.tracker.accounts, deps.cluster, deps.clock, deps.settings.namespace)
+    def complete() -> bool:
+        waiting = (record for record in stores.budgets.values() if not record.deleting)
+        return all(budgets.tracker.settled(record.key, record.uid_text) for record in waiting)
+
+    daily = DailyReport(
+        budgets.tracker,
+        budgets.archive,
+        complete,
+        cluster=deps.cluster,
+        clock=deps.clock,
+        namespace=deps.settings.namespace,
+    )
     stores.sweeps.send(KEY)
     return Controller(
         "budget-days",

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from tgp.adapters.kube.store import Store
 from tgp.api.budget import GPUWorkloadBudget, GPUWorkloadBudgetSpec
 from tgp.core.budgets.admission import GATE, GATES, LABEL, LABEL_OF_SEVERAL, meets, spans
+from tgp.core.budgets.quota import spec_problem
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
@@ -44,8 +45,8 @@ class GatedPods:
         return [pod for namespace in where for pod in self.of(namespace) if asks(spec, pod)]
 
     def covers(self, key: ObjectKey, spec: GPUWorkloadBudgetSpec, namespace: str) -> bool:
-        """A budget over several namespaces covers none but in the operator's: a tenant holds no pods of others."""
-        if spec.namespace_selector is not None and key.namespace != self._home:
+        """A budget that cannot count covers none: its time zone is unknown, or a tenant would hold pods of others."""
+        if spec_problem(spec, key.namespace, self._home) is not None:
             return False
         found = self._namespaces.get(ObjectKey("", namespace))
         return spans(key, spec, namespace, found.labels if found is not None else None)

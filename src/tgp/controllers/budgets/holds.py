@@ -12,6 +12,7 @@ from typing import Any
 from tgp.adapters.kube.store import Store
 from tgp.api.budget import GPUWorkloadBudget
 from tgp.api.resource import JOB, POD
+from tgp.controllers.budgets.api_groups import ApiGroups
 from tgp.controllers.budgets.indexes import BUDGET_PODS, PAUSED_JOBS, marked, unplaced
 from tgp.controllers.budgets.memory import BudgetMemory
 from tgp.controllers.budgets.tracker import BudgetTracker
@@ -44,6 +45,7 @@ class HoldsReconciler:
         pods: Store[Pod],
         jobs: Store[Job],
         tracker: BudgetTracker,
+        groups: ApiGroups,
         *,
         cluster: Cluster,
         journal: Journal,
@@ -51,6 +53,7 @@ class HoldsReconciler:
         home: str,  # the operator's namespace
     ) -> None:
         self._home = home
+        self._groups = groups
         self._budgets = budgets
         self._pods = pods
         self._jobs = jobs
@@ -79,6 +82,7 @@ class HoldsReconciler:
             late = not await self._look_at_pod(pod) or late
         if late:
             return now + AT_ONCE
+        await self._groups.look(jobs)
         going = self._going(namespace, jobs, seconds(now))
         for job in jobs:
             await self._look_at_job(job, going=uid_text(job.uid) in going, now=now)
@@ -120,9 +124,9 @@ class HoldsReconciler:
         for memory in self._tracker.over(namespace):
             if memory.stops_pods and not memory.closed:
                 waiting = [job for job in jobs if uid_text(job.uid) in open_ and memory in holders[uid_text(job.uid)]]
-                held = [
-                    each for job in waiting if (each := held_back(job, memory.weights.units(job.requests))) is not None
-                ]
+                groups = self._groups.known
+                found = (held_back(job, memory.weights.units(job.requests), groups) for job in waiting)
+                held = [each for each in found if each is not None]
                 allowed[memory.key] = {each.uid for each in self._resumed(memory, held, now)}
         return {uid for uid in open_ if all(uid in allowed[memory.key] for memory in holders[uid])}
 
@@ -144,7 +148,9 @@ class HoldsReconciler:
 
     def _on_the_way(self, memory: BudgetMemory) -> int:
         """Of this budget: pods that are placed and have not started, pods without a place, Jobs without pods."""
-        placed = sum(pod.milli for pod in memory.account.open.values() if pod.start is None)
+        placed = sum(
+            pod.milli for uid, pod in memory.account.open.items() if pod.start is None and uid not in memory.waiting
+        )
         coming = [
             pod for pod in self._unplaced(memory) if memory.belongs(pod) and not pod.finished and not pod.deleting
         ]
@@ -161,7 +167,7 @@ class HoldsReconciler:
     async def _look_at_job(self, job: Job, *, going: bool, now: datetime) -> None:
         if job.finished or job.deleting or self._paused_by_newer(job):
             return
-        if manager_of(job):
+        if manager_of(job, self._groups.known):
             if not self._still_held(job.annotations.get(PAUSED_BY, "")):
                 await self._change_job(job, resume=False)
         elif not job.suspended:  # resumed by others: our marks say nothing any more
@@ -181,7 +187,7 @@ class HoldsReconciler:
 
     def _tell(self, job: Job) -> None:
         budget = _key(job.annotations.get(PAUSED_BY, ""))
-        message = f"Job {job.key.name} goes on: no budget holds it any more"
+        message = f"Job {job.key.name} is resumed: no budget pauses it any more"
         about = FactSubject(JOB, job.key, uid_text(job.uid))
         self._journal.note(PodEnforced(about, budget, "Pause", "Resumed", message, warning=False))
 

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from tgp.api.budget import EndedPod, GPUWorkloadBudgetSpec
 from tgp.core.budgets.account import BudgetAccount
+from tgp.core.budgets.admission import STOPPING
 from tgp.core.budgets.archive import KeptAccount
 from tgp.core.budgets.assess import Limits
 from tgp.core.budgets.ended import ended_pod, largest
@@ -17,7 +18,6 @@ from tgp.core.model.labels import Selector
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
 
-STOPPING = ("Evict", "Pause")  # actions that stop pods
 PLAIN = ("cpu", "memory")  # resources that no device claim stands for
 
 
@@ -37,15 +37,18 @@ class BudgetMemory:
     kept: KeptAccount | None = None  # of a deleted budget of this name, to be dropped once it is in our own account
     archived: bool = False  # the budget is being deleted, and its account is kept
     pods: dict[bytes, Pod] = field(default_factory=dict)  # the open ones
-    finished: set[bytes] = field(default_factory=set)  # those that count no longer, and are still there
+    # Those that count no longer, and are still there: until when they counted.
+    finished: dict[bytes, int] = field(default_factory=dict)
     waiting: set[bytes] = field(default_factory=set)  # pods without a Node that it selects, or did once
     changed_at: datetime | None = None  # since when spans wait to be written
     # A list did not show them: closed if pods are shown.
     missing: dict[bytes, tuple[Pod, Sighting]] = field(default_factory=dict)
     unwritten: set[bytes] = field(default_factory=set)  # closed since the last write of the account
+    as_one: int = 0  # pods that the account has no room for, and holds as one
     claiming: set[bytes] = field(default_factory=set)  # pods whose devices no request shows
     evicted: OwnerEvictions = field(default_factory=OwnerEvictions)
-    blocked: dict[bytes, datetime] = field(default_factory=dict)  # evictions to be asked for again then
+    blocked: dict[bytes, datetime] = field(default_factory=dict)  # evictions and pauses to be asked for again then
+    enforced_at: datetime | None = None  # when this process last looked whom to stop
     covers: Callable[[str], bool] = lambda _namespace: True  # whether pods of this namespace may belong to it
     largest: tuple[EndedPod, ...] = ()
     reset_at: datetime | None = None  # what was asked for last, and done
@@ -57,7 +60,7 @@ class BudgetMemory:
 
     @property
     def tracked(self) -> int:
-        return len(self.account.open) + len(self.finished)
+        return len(self.account.open) + len(self.finished) - len(self.waiting & self.account.open.keys())
 
     @property
     def stops_pods(self) -> bool:
@@ -72,6 +75,11 @@ class BudgetMemory:
     def closed(self) -> bool:
         """It is used up, and that is written."""
         return self.told.exceeded_at is not None
+
+    def forget_enforcement(self) -> None:
+        """It is open: what was asked for while it was closed is of no use any more."""
+        self.evicted.forget()
+        self.blocked.clear()
 
     def claims(self, pod: Pod) -> bool:
         """Whether it is of this budget, and its devices are not counted: they stand in claims, not in requests."""

@@ -21,10 +21,10 @@ from tgp.controllers.budgets.tracker import BudgetTracker
 from tgp.controllers.status_writer import StatusWriter
 from tgp.core.budgets.account import USED
 from tgp.core.budgets.admission import closed
-from tgp.core.budgets.archive import ACCOUNT_FINALIZER, KeptAccount, kept
+from tgp.core.budgets.archive import ACCOUNT_FINALIZER, KeptAccount, kept, kept_until
 from tgp.core.budgets.assess import Assessment, assess, hours_text
 from tgp.core.budgets.ended import largest
-from tgp.core.budgets.packing import NewerAccount, pack
+from tgp.core.budgets.packing import NewerAccount, packed_to_fit
 from tgp.core.budgets.pause import unpaused_text
 from tgp.core.budgets.quota import limits_of, spec_problem, window_of
 from tgp.core.budgets.reset import reset_asked
@@ -43,9 +43,10 @@ from tgp.core.budgets.status import (
     pace_of,
     parts,
     raised,
+    unpriced_text,
     worth_writing,
 )
-from tgp.core.budgets.victims import back_by
+from tgp.core.budgets.victims import NextAct, back_by, next_act, run_on, run_on_text
 from tgp.core.model.conditions import ConditionUpdate
 from tgp.core.model.facts import AlertRaised, BudgetNoted
 from tgp.core.model.kube_object import KubeObject
@@ -55,10 +56,20 @@ from tgp.ports.cluster import Cluster, NotFound, View
 from tgp.ports.journal import Journal
 
 STALE_AFTER = 300.0  # seconds without a word of the API server about pods
+ITS_TURN = timedelta(seconds=1)  # after a look at whether a stricter budget has acted
 EMPTY_AGAIN = timedelta(seconds=30)  # after lists without any pod
-NEWER = "A newer version of the operator has counted here: this one leaves the account alone, and enforces nothing"
-CLAIMS = "{} devices by claims (DRA), which no request shows: their GPUs are not counted. Ask for them as a resource"
-LOST = "The account could not be read. It was made again from the pods that are still there: use may be higher"
+NEWER = (
+    "A newer version of the operator wrote this account: this version does not change it, and enforces nothing. "
+    "Next: update the operator"
+)
+CLAIMS = "{} devices by ResourceClaims (DRA): their GPUs are not counted. To count them, request the GPUs as a resource"
+FULL = (
+    "The account has no room for every running pod: the {} smallest are kept as one sum. If one of them ends while no "
+    "operator runs, it counts until an operator runs again. Next: split the budget"
+)
+STALE = "The API server sends no changes of pods: until it does, every pod counts as running"
+BLOCKED = "Pods that should be {0} cannot be {0} now: {1}. Their Events say why. They are tried again every minute"
+LOST = "The account was missing or could not be read. It was rebuilt from the pods that exist: real use may be higher"
 
 
 class BudgetReconciler:
@@ -86,7 +97,7 @@ class BudgetReconciler:
         self._status_writer = status_writer
         self._archive = archive
         self._pauser = pauser
-        self._enforcer = BudgetEnforcer(pauser, cluster=cluster, journal=journal, clock=clock)
+        self._enforcer = BudgetEnforcer(pauser, tracker, cluster=cluster, journal=journal, clock=clock)
         self._cluster = cluster
         self._journal = journal
         self._clock = clock
@@ -117,9 +128,10 @@ class BudgetReconciler:
             if record.deleting:
                 await self._leave(record)
             return None
-        if not record.deleting and await set_label(self._cluster, record):
+        problem = spec_problem(record.value.spec, key.namespace, self._namespace)
+        if not record.deleting and await set_label(self._cluster, record, counts=problem is None):
             return self._clock.now()  # by the next reconcile, which sees this write
-        if (problem := spec_problem(record.value.spec, key.namespace, self._namespace)) is not None:
+        if problem is not None:
             self._ignore(record, newer=False)
             await self._leave_alone(record, record.value, *problem)
             return None
@@ -144,18 +156,22 @@ class BudgetReconciler:
         self._reset(record, memory, now)
         seen = assess(memory.limits, memory.account, seconds(now), exceeded=memory.told.exceeded_at is not None)
         if not seen.exceeded:
-            memory.evicted.forget()
+            memory.forget_enforcement()
         saying = self._saying(record, memory, seen, now)
         changed = memory.changed_at is not None or restored
         pace = pace_of(self._tracker.busy)
         if worth_writing(memory.told, saying, memory.limits, seen, changed=changed, pace=pace):
             await self._write(record, memory, seen, saying)
             if restored:
-                message = "The account or the verdict in the status was changed or removed by others, and is restored"
+                message = "Another client changed or removed the account or the result in the status: it is restored"
                 self._journal.note(BudgetNoted(budget_subject(record), "AccountRestored", message, warning=True))
             if self._enforcer.due(memory, now):
                 return now  # by the next reconcile, which sees this write
-        elif self._enforcer.due(memory, now) and await self._enforcer.enforce(record, memory, seen, now):
+        elif (
+            self._enforcer.due(memory, now)
+            and not self._enforcer.waits(memory, now)
+            and await self._enforcer.enforce(record, memory, seen, now)
+        ):
             # Meanwhile pods may be gone.
             seen = assess(memory.limits, memory.account, seconds(self._clock.now()), exceeded=True)
             saying = self._saying(record, memory, seen, now)
@@ -170,6 +186,8 @@ class BudgetReconciler:
         if memory is None or memory.missing:  # what one list does not show may be there: ask for another
             await self._list_pods_and_nodes()
             memory = self._tracker.memory_of(record, budget, before, listed_again=True)
+        if memory is not None:
+            await self._pauser.look(memory)
         return memory
 
     # -- its end -------------------------------------------------------------------------------------------------------
@@ -199,13 +217,13 @@ class BudgetReconciler:
 
     def _reset(self, record: KubeObject[GPUWorkloadBudget], memory: BudgetMemory, now: datetime) -> None:
         """Begin again where a person asked for it, once."""
-        asked = reset_asked(record.annotations, memory.reset_at, memory.account.reset_at)
+        asked = reset_asked(record.annotations, memory.reset_at, now, memory.account.reset_at)
         if asked is None:
             return
         used = hours_text(memory.account.used(USED, seconds(now)))
         memory.account.reset(seconds(now))
         memory.largest, memory.reset_at, memory.changed_at = (), asked.at, memory.changed_at or now - GATHERED
-        message = f"{asked.who} reset the account at {rfc3339(asked.at)}: {used} GPU-hours count no longer"
+        message = f"{asked.who} reset the account at {rfc3339(asked.at)}: {used} GPU-hours no longer count"
         self._journal.note(BudgetNoted(budget_subject(record), "AccountReset", message, warning=True))
 
     # -- what is told --------------------------------------------------------------------------------------------------
@@ -214,40 +232,49 @@ class BudgetReconciler:
         self, record: KubeObject[GPUWorkloadBudget], memory: BudgetMemory, seen: Assessment, now: datetime
     ) -> Told:
         before = memory.told
-        trouble = self._trouble(memory)
         return Told(
             seen.now,
             seen.used,
             (before.exceeded_at or now.replace(microsecond=0)) if seen.exceeded else None,
-            raised(memory.spec, memory.limits, seen, before.alerted),
+            raised(memory.spec, memory.limits, memory.account, seen, before.alerted),
             record.generation,
-            trouble.reason if trouble is not None else "",
+            self._trouble(memory),
             self._pauser.paused(memory),
             len(self._gated.of_budget(record.key, memory.spec)),
             not (memory.tracked or seen.used) and now >= _idle_from(record, now),
+            hours_text(seen.quota),
+            sum(uid in memory.pods for uid in memory.blocked) if memory.stops_pods else 0,
+            seen.usd_quota is not None and seen.unpriced > 0,
         )
 
     def _trouble(self, memory: BudgetMemory) -> Trouble | None:
         if memory.lost:
             return Trouble("AccountLost", LOST)
         if self._silent_for() > STALE_AFTER:
-            return Trouble("CacheStale", "The API server sends no changes of pods: use is counted as if none ended")
+            return Trouble("CacheStale", STALE)
         if memory.blocked:
             names = ", ".join(sorted(memory.pods[uid].key.name for uid in memory.blocked if uid in memory.pods))
-            if names:
-                return Trouble(
-                    "EvictionBlocked", f"Pods that should go cannot be evicted now, see their Events: {names}"
-                )
+            if names and memory.stops_pods:
+                paused = memory.spec.enforcement.action == "Pause"
+                done = "paused" if paused else "evicted"
+                return Trouble("PauseBlocked" if paused else "EvictionBlocked", BLOCKED.format(done, names))
+        if memory.spec.enforcement.action == "Evict" and memory.closed and (running := self._run_on(memory)):
+            return Trouble("EvictedPodsRun", running)
         if memory.closed and (owners := memory.evicted.told()):
             return Trouble("OwnerRecreates", owners)
         if running := unpaused_text(self._pauser.unpaused(memory)):
             return Trouble("PauseUnavailable", running)
         if (trouble := self._policies.trouble(memory.spec)) is not None:
             return trouble
+        if memory.as_one:
+            return Trouble("AccountFull", FULL.format(memory.as_one))
         if memory.claiming:
             pods = len(memory.claiming)
             return Trouble("ClaimsNotCounted", CLAIMS.format(f"{pods} pod uses" if pods == 1 else f"{pods} pods use"))
         return None
+
+    def _run_on(self, memory: BudgetMemory) -> str:
+        return run_on_text(run_on(memory.pods.values(), seconds(self._clock.now())))
 
     async def _write(
         self,
@@ -259,17 +286,17 @@ class BudgetReconciler:
     ) -> None:
         """One conditional write of everything. Until it succeeds the spans stay to be written."""
         memory.account.version = self._tracker.version
+        memory.account.advance(seen.now - int(min(self._silent_for(), seen.now)))  # all changes until then are in it
         closed = set(memory.unwritten)
-        account = pack(memory.account)
+        account, memory.as_one = packed_to_fit(memory.account)
         said = {
             **parts(memory.spec, seen, saying, account),
             "trackedPods": memory.tracked,
-            "gatedPods": saying.gated or None,
             "largest": to_builtins(largest(memory.largest, memory.account.begins(seen.now))) or None,
             "resetAt": rfc3339(memory.reset_at) if memory.reset_at is not None else None,
             **(more or {}),
         }
-        updates = conditions(memory.spec, seen, self._trouble(memory), idle=saying.idle)
+        updates = conditions(memory.spec, seen, saying, _next_act(memory, seen, saying))
         waiting, memory.changed_at = memory.changed_at, None  # what changes from here on is for the next write
         written = False
         try:
@@ -279,15 +306,19 @@ class BudgetReconciler:
             if not written:
                 memory.changed_at = waiting or memory.changed_at
         new = [name for name in saying.alerted if name not in memory.told.alerted]
+        unpriced = saying.unpriced and not memory.told.unpriced
         memory.told, memory.written = saying, account
         memory.unwritten -= closed
         for namespace in memory.namespaces:
             self._counted.send(namespace)
         for name in new:
             self._journal.note(AlertRaised(budget_subject(record), name, alert_text(name, seen)))
+        if unpriced:
+            self._journal.note(BudgetNoted(budget_subject(record), "PriceMissing", unpriced_text(seen), warning=True))
         if memory.kept is not None:
-            message = inherited_text(memory.spec, seen, memory.kept.at)
-            self._journal.note(BudgetNoted(budget_subject(record), "Inherited", message))
+            if seen.used:
+                message = inherited_text(memory.spec, seen, memory.kept.at)
+                self._journal.note(BudgetNoted(budget_subject(record), "Inherited", message))
             memory.kept = None
             await self._archive.drop(record.key, memory.spec.gpu_resource_name)
 
@@ -302,7 +333,7 @@ class BudgetReconciler:
     ) -> None:
         if record.deleting:  # kept as it is, for a version that can read it
             now, spec = self._clock.now(), budget.spec
-            until = seconds(now) + window_of(spec.quota)
+            until = kept_until(window_of(spec.quota), seconds(now))
             if text := budget.status.account:  # one that never counted leaves what one before it used
                 await self._archive.keep(
                     record.key, record.uid_text, KeptAccount(spec.gpu_resource_name, seconds(now), until, text), now
@@ -325,16 +356,24 @@ class BudgetReconciler:
             due = memory.told.exceeded_at + timedelta(seconds=memory.spec.enforcement.grace_period_seconds)
             moments.append(due if due > now else _back_at(memory, seen, due))
             moments += memory.blocked.values()
+            moments += [now + ITS_TURN] if self._enforcer.waits(memory, now) else []
             again_at = (memory.evicted.not_before(pod) for pod in memory.pods.values())
             moments += [each for each in again_at if each is not None and each > now]
-        trouble = self._trouble(memory)
-        if (trouble.reason if trouble is not None else "") != memory.told.trouble:
+        if self._trouble(memory) != memory.told.trouble:
             moments.append(now)
         return min(moments, default=None)
 
 
 def _earliest(*moments: datetime | None) -> datetime | None:
     return min((each for each in moments if each is not None), default=None)
+
+
+def _next_act(memory: BudgetMemory, seen: Assessment, saying: Told) -> NextAct | None:
+    reached_at = seconds(saying.exceeded_at) if saying.exceeded_at is not None else seen.exhausted_at
+    if reached_at is None:
+        return None
+    rules = memory.spec.enforcement
+    return next_act(memory.pods, memory.account, memory.limits, rules, seen.now, reached_at=reached_at)
 
 
 def _edited(budget: GPUWorkloadBudget, memory: BudgetMemory) -> bool:

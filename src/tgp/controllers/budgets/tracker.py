@@ -13,7 +13,7 @@ from tgp.api.budget import GPUWorkloadBudget, GPUWorkloadBudgetSpec
 from tgp.api.common import LabelSelector
 from tgp.controllers.budgets.memory import BudgetMemory
 from tgp.controllers.requests.indexes import PODS_BY_NODE
-from tgp.core.budgets.account import UNSURE, USED, BudgetAccount, take_up
+from tgp.core.budgets.account import REST, UNSURE, USED, BudgetAccount, OpenPod, take_up
 from tgp.core.budgets.archive import ACCOUNT_FINALIZER, KeptAccount, inherited
 from tgp.core.budgets.belonging import covers, selector_of
 from tgp.core.budgets.packing import NotAnAccount, unpack
@@ -31,7 +31,7 @@ from tgp.core.budgets.spans import (
     silent_since,
     whole_seconds,
 )
-from tgp.core.budgets.status import DEGRADED, NOTHING_MATCHES, READY, Told
+from tgp.core.budgets.status import DEGRADED, NOTHING_MATCHES, READY, Told, Trouble
 from tgp.core.budgets.weights import model_of, weights_of
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
@@ -85,10 +85,6 @@ class BudgetTracker:
     def busy(self) -> int:
         """Budgets whose pods are placed or running."""
         return sum(bool(memory.account.open) for _, memory in self.memories())
-
-    def accounts(self) -> Iterator[tuple[ObjectKey, BudgetAccount]]:
-        for key, memory in self.memories():
-            yield key, memory.account
 
     def forget(self, key: ObjectKey) -> None:
         self._left_alone.pop(key, None)
@@ -198,35 +194,40 @@ class BudgetTracker:
             short_uid(pod): pod
             for pod in self._pods.values()
             if (spec.namespace_selector is not None or memory.covers(pod.key.namespace))
-            and counts(pod, memory.weights)
-            and (memory.belongs(pod) or short_uid(pod) in known)
+            and ((counts(pod, memory.weights) and memory.belongs(pod)) or short_uid(pod) in known)
         }
-        shown = pods.keys() >= account.open.keys() and all(pod.over or self._node_of(pod) for pod in pods.values())
+        placed = all(pod.over or not pod.node or self._node_of(pod) for pod in pods.values())
+        shown = placed and pods.keys() >= account.open.keys() - {REST}
         if not shown and (not listed_again or self._shows_nothing()):
             return None
         watched = self._watched_until()
         alive_until = max(account.at, seconds(watched)) if watched is not None else account.at
+        counted = {uid: account.ended.get(uid, account.at) for uid in pods}
+        listed = list(self._listed(memory, pods, seconds(now), alive_until))
         changed = take_up(
             account,
-            list(self._listed(memory, pods, seconds(now), alive_until)),
+            listed,
             seconds(now),
             alive_until=alive_until,
             seen={uid: pod.resource_version for uid, pod in pods.items()},
         )
         memory.pods = {uid: pod for uid, pod in pods.items() if uid in account.open}
-        memory.finished = {uid for uid, pod in pods.items() if pod.over}
+        ends = {each.uid: each.end or 0 for each in listed}
+        memory.finished = {uid: max(counted[uid], ends.get(uid, 0)) for uid, pod in pods.items() if pod.over}
         memory.unwritten = set(memory.finished) if changed else set()
         memory.claiming = {short_uid(pod) for pod in self._pods.values() if memory.claims(pod)}
-        for pod in self._pods.values():
-            memory.note_waiting(pod)
         memory.changed_at = now if changed or lost or before is not None or not status.account else None
+        for pod in self._pods.values():
+            self._waits(memory, pod, now)
         return memory
 
     def _listed(self, memory: BudgetMemory, pods: dict[bytes, Pod], now: int, alive_until: int) -> Iterator[Sighting]:
         for uid, pod in pods.items():
+            if uid in memory.account.ended and pod.released:
+                continue
             node, held = self._node_of(pod), memory.account.open.get(uid)
-            seen = sight_in_list(pod, memory.weights, now, node)
-            if node is not None or seen.end is not None:
+            seen = _as_counted(held, pod, memory, sight_in_list(pod, memory.weights, now, node))
+            if node is not None or seen.end is not None or not pod.node:
                 yield seen
             elif held is not None or seen.start is not None:
                 # Nothing runs on a Node that is gone. No list says since when.
@@ -248,7 +249,7 @@ class BudgetTracker:
         memory.account = counted_by(memory.account, spec.quota)
         memory.claiming = {short_uid(pod) for pod in self._pods.values() if memory.claims(pod)}
         for pod in self._pods.values():
-            memory.note_waiting(pod)
+            self._waits(memory, pod, now)
             if memory.covers(pod.key.namespace) and not pod.finished and counts(pod, memory.weights):
                 self._see(memory, pod, now, since=seconds(now))
         memory.changed_at = memory.changed_at or now
@@ -286,9 +287,7 @@ class BudgetTracker:
         if not budgets:
             return ()
         now = self._clock.now()
-        remarked = (
-            old is not None and new is not None and (PAUSED_AT in old.annotations) != (PAUSED_AT in new.annotations)
-        )
+        remarked = old is not None and new is not None and _marks(old) != _marks(new)
         woken = [key for key, memory in budgets.items() if self._note(memory, old, new, now) or remarked]
         if changed.claims_devices:
             woken += [key for key, memory in budgets.items() if _claim(memory, changed, gone=new is None)]
@@ -304,14 +303,30 @@ class BudgetTracker:
             assert old is not None, "what is gone was there"
             memory.waiting.discard(short_uid(old))
             return self._gone(memory, old, now)
-        if not counts(new, memory.weights):
-            memory.note_waiting(new)
-            return False
-        if old is not None and old.over and short_uid(new) not in memory.account.open:
+        if not new.node or not (counts(new, memory.weights) or short_uid(new) in memory.account.open):
+            return self._waits(memory, new, now)
+        if old is not None and old.over and new.over and short_uid(new) not in memory.account.open:
             return False
         # A pod that was there, and did not count, came by an edit of its labels.
         edited = old is not None and counts(old, memory.weights) and not memory.belongs(old)
         return self._see(memory, new, now, since=self._edited_since(now) if edited else None)
+
+    def _waits(self, memory: BudgetMemory, pod: Pod, now: datetime) -> bool:
+        """One without a Node. If an edit of its labels would free it, the account keeps it: a new process knows it.
+
+        Of a budget that counts exactly every such pod: none of them can go unseen, and cost what it did not use.
+        """
+        uid = short_uid(pod)
+        if pod.over and uid in memory.account.open:
+            return self._see(memory, pod, now)
+        memory.note_waiting(pod)
+        kept = memory.holds_pods or not memory.belongs(pod)
+        if uid not in memory.waiting or uid in memory.account.open or not kept or pod.over:
+            return False
+        memory.account.see(Sighting(uid, memory.weights.units(pod.requests)), seconds(now))
+        memory.pods[uid] = pod
+        memory.changed_at = memory.changed_at or now
+        return True
 
     def _edited_since(self, now: datetime) -> int:
         """No stamp says when labels were edited: after a view that was out of date, as early as it can have been."""
@@ -321,13 +336,19 @@ class BudgetTracker:
     def _see(self, memory: BudgetMemory, pod: Pod, now: datetime, *, since: int | None = None) -> bool:
         uid, node = short_uid(pod), self._node_of(pod)
         known = uid in memory.account.open
-        if not known and (uid in memory.finished or not (uid in memory.waiting or memory.belongs(pod))):
+        over = uid in memory.finished and not known
+        if over and (pod.over or pod.released):
+            return False
+        if not (known or over or uid in memory.waiting or memory.belongs(pod)):
             return False
         if node is None and not known:
             return False  # its Node is gone, or will be shown soon
         silent = int(min(self._silent_for(), 1e9))
+        if over:
+            return self._goes_on(memory, pod, sight(pod, memory.weights, seconds(now), silent, node), now)
         memory.missing.pop(uid, None)
-        seen = sight(pod, memory.weights, seconds(now), silent, node)
+        held = memory.account.open.get(uid)
+        seen = _as_counted(held, pod, memory, sight(pod, memory.weights, seconds(now), silent, node))
         changed = memory.see(pod, seen, seconds(now), since)
         if since is not None and not known and seen.start is not None:
             memory.account.charge(UNSURE, max(seen.start, since), seen.end or seconds(now), seen.milli)
@@ -336,18 +357,26 @@ class BudgetTracker:
             memory.pods[uid] = pod
         else:
             memory.pods.pop(uid, None)
-            memory.finished.add(uid)
+            memory.finished[uid] = seen.end or seconds(now)
             if changed:
                 memory.unwritten.add(uid)
         if changed:
             memory.changed_at = memory.changed_at or now
         return changed
 
+    def _goes_on(self, memory: BudgetMemory, pod: Pod, seen: Sighting, now: datetime) -> bool:
+        """It was shown as ended, or its Node as gone, and runs all the same: no time of it is free."""
+        memory.account.reopen(seen, memory.finished.pop(seen.uid), seconds(now))
+        memory.unwritten.discard(seen.uid)
+        memory.pods[seen.uid] = pod
+        memory.changed_at = memory.changed_at or now
+        return True
+
     def _gone(self, memory: BudgetMemory, last: Pod, now: datetime) -> bool:
         uid = short_uid(last)
         known = memory.pods.pop(uid, None)
         if uid in memory.finished:
-            memory.finished.discard(uid)
+            del memory.finished[uid]
         elif uid in memory.account.open:
             # The removal itself came with a later state. A list without it tells only that it went since the last one.
             unheard = int(min(self._silent_for(), 1e9)) if known is last else None
@@ -375,7 +404,7 @@ class BudgetTracker:
         last, gone = memory.missing.pop(uid)
         memory.see(last, gone, seconds(self._clock.now()))
         if memory.pods.pop(uid, None) is not None:  # its Node is gone, and the pod is still there
-            memory.finished.add(uid)
+            memory.finished[uid] = gone.end or seconds(self._clock.now())
             memory.unwritten.add(uid)
 
     def _shows_nothing(self) -> bool:
@@ -428,6 +457,18 @@ class BudgetTracker:
         return True
 
 
+def _as_counted(held: OpenPod | None, pod: Pod, memory: BudgetMemory, seen: Sighting) -> Sighting:
+    """One that the weights no longer name, and that counted already, goes on as it did until it ends."""
+    if held is None or any(memory.weights.asked(pod)):
+        return seen
+    return msgspec.structs.replace(seen, milli=held.milli, rate=held.rate)
+
+
+def _marks(pod: Pod) -> tuple[bool, bool]:
+    """What else a budget tells of its pods: it is paused; it was told to go."""
+    return PAUSED_AT in pod.annotations, pod.deleting
+
+
 def _claim(memory: BudgetMemory, pod: Pod, *, gone: bool) -> bool:
     """Whether the number of pods with device claims has changed."""
     before, uid = len(memory.claiming), short_uid(pod)
@@ -451,7 +492,7 @@ def _told(budget: GPUWorkloadBudget, account: BudgetAccount) -> Told:
     if status.as_of is None:
         return Told(exceeded_at=status.exceeded_at, alerted=status.alerted, paused=status.paused_pods)
     at = seconds(status.as_of)
-    degraded = next((each.reason for each in status.conditions if each.type == DEGRADED and each.status == "True"), "")
+    degraded = [each for each in status.conditions if each.type == DEGRADED and each.status == "True"]
     idle = any((each.type, each.reason) == (READY, NOTHING_MATCHES) for each in status.conditions)
     return Told(
         at,
@@ -459,10 +500,13 @@ def _told(budget: GPUWorkloadBudget, account: BudgetAccount) -> Told:
         status.exceeded_at,
         status.alerted,
         status.observed_generation,
-        degraded,
+        Trouble(degraded[0].reason, degraded[0].message) if degraded else None,
         status.paused_pods,
         status.gated_pods,
         idle,
+        str(status.quota_gpu_hours or ""),
+        status.blocked_pods,
+        status.unpriced_gpu_hours is not None,
     )
 
 

@@ -45,8 +45,8 @@ def build(deps: Deps, stores: Stores, pools: Pools) -> list[Controller]:
         "disruption",
         reconciler,
         sources=(
-            WatchSource(stores.pools),
-            WatchSource(stores.plans.store),
+            WatchSource(stores.pools, reconciler.of_pool),
+            WatchSource(stores.plans.store, reconciler.of_plan),
             WatchSource(stores.classes, reconciler.of_class),
             WatchSource(stores.requests, reconciler.of_request),
             WatchSource(stores.nodes, reconciler.of_node),

@@ -14,6 +14,7 @@ from tgp.controllers.instances.holdings import HoldingsWriter
 from tgp.controllers.instances.in_use import ClassInUse, SecretInUse
 from tgp.controllers.instances.leftover_nodes import LeftoverNodes
 from tgp.controllers.instances.poller import InstancePoller
+from tgp.controllers.instances.recorded_claims import RecordedClaims
 from tgp.controllers.market.credentials import secrets_of
 from tgp.controllers.requests.ledger import Group, Ledger, VanishedRequests
 from tgp.controllers.requests.memo import RequestMemos
@@ -46,6 +47,15 @@ class Instances:
             namespace=deps.settings.namespace,
             changed=lambda account: stores.accounts.send(account.id),
         )
+        self.claims = RecordedClaims(
+            self.cache,
+            self.accounts,
+            deps.clock,
+            classes=stores.all_classes,
+            namespaces=stores.namespaces,
+            nodes=stores.nodes,
+            allowed_namespaces_required=deps.settings.allowed_namespaces_required,
+        )
         self.consistency = Consistency(
             self.cache,
             requests=stores.requests,
@@ -53,6 +63,7 @@ class Instances:
             nodes=stores.nodes,
             clock=deps.clock,
             trusted_at=self._trusted_at,
+            accuses=self.claims.accuses,
         )
         evidence = ServerEvidence(deps.cluster, deps.caches, stores.requests)
         self.poller = InstancePoller(
@@ -74,9 +85,9 @@ class Instances:
             server=evidence.server,
             any_nodes=lambda: any(REQUEST_UID in node.labels for node in stores.nodes.values()),
         )
-        self._vanished = VanishedRequests(self.cache, self.accounts, deps.clock)
+        self._vanished = VanishedRequests(self.cache, self.accounts, deps.clock, self.claims.counts)
         stores.requests.subscribe(self._vanished.notice)
-        self.ledger = Ledger(self._without_a_request, now=deps.clock.now)
+        self.ledger = Ledger(self._without_a_request, counts=self.claims.counts, now=deps.clock.now)
         stores.requests.subscribe(self.ledger.notice)
         self.memos = RequestMemos(deps.clock.boottime)
         self.class_in_use = ClassInUse(stores.classes, stores.requests, deps.cluster, deps.clock)
@@ -146,11 +157,13 @@ def build(deps: Deps, stores: Stores, instances: Instances) -> list[Controller]:
         deps.clock,
         home=ObjectKey("", deps.settings.namespace),
         without_request=instances.without_request,
+        allowed_namespaces_required=deps.settings.allowed_namespaces_required,
     )
     stores.accounts.send(REVIEW)
 
     def start_over() -> None:
         accounts.start_over()
+        instances.claims.start_over()
         stores.accounts.send(REVIEW)
 
     return [

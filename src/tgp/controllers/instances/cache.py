@@ -186,6 +186,12 @@ class InstanceCache:
         self._news[access] = frozenset(uids)
         return bool(changed or counted)
 
+    def add_news(self, access: str, tokens: Iterable[str]) -> None:
+        """The last list matters to the requests of these machines, too."""
+        told = self._news.get(access)
+        if told is not None:
+            self._news[access] = told | {read.uid for token in tokens if (read := read_token(token)) is not None}
+
     def fail(self, access: str, trouble: AccountProblem, why: str) -> bool:
         """The account could not be listed. Counted absences stay: they need not be consecutive.
 

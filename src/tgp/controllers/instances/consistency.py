@@ -20,6 +20,7 @@ from tgp.api.values import rfc3339
 from tgp.controllers.instances.accounts import AccountTable
 from tgp.controllers.instances.cache import InstanceCache
 from tgp.controllers.instances.list_instances import BAD
+from tgp.core.inventory.limits import counted_until
 from tgp.core.model.account_access import provider_of
 from tgp.core.model.attempts import LAUNCHED, attempts_of, copied, open_attempt
 from tgp.core.model.cloud_account import CloudAccount
@@ -30,7 +31,7 @@ from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.presence import NO_CLAIMS, Absent, Claims, Found, Repeated
 from tgp.core.requests.node_names import node_name_for
-from tgp.core.requests.provider_reports import BELIEVED_AFTER, SEVERAL
+from tgp.core.requests.provider_reports import BELIEVED_AFTER, SEVERAL, end_announced
 from tgp.core.requests.purchase import most_to_pay
 from tgp.core.requests.steps import TerminationReason
 from tgp.ports.clock import Clock
@@ -64,6 +65,7 @@ class _Account:
     states: dict[str, _Row] = field(default_factory=dict)  # by token: reported as stopped, broken or interrupted
     prices: dict[str, _Row] = field(default_factory=dict)  # by token: reported to cost more than recorded …
     implausible: set[str] = field(default_factory=set)  # … and so much more that it would be terminated
+    ends: dict[str, tuple[datetime, _Row]] = field(default_factory=dict)  # by token: announced, not recorded yet
     # By token: of either kind, also if the report was withdrawn or the machine is gone.
     reported: dict[str, _Row] = field(default_factory=dict)
     events: dict[str, float] = field(default_factory=dict)  # by token: Clock.boottime of a suspicious report
@@ -101,7 +103,10 @@ class Consistency:
         nodes: View[Node],
         clock: Clock,
         trusted_at: Callable[[str], datetime | None],  # when a user last confirmed a provider; None: never
+        accuses: Callable[[KubeObject[GPURequest], Attempt], bool],  # whether a record may cast doubt on its account
     ) -> None:
+        self._accuses = accuses
+        self._read: dict[str, float] = {}  # by token: Clock.boottime when its loss was first read from a record
         self._instance_cache = instance_cache
         self._requests = requests
         self._table = accounts
@@ -133,14 +138,16 @@ class Consistency:
         if account is None:
             return NO_CLAIMS
         state, price = account.states.get(token), account.prices.get(token)
+        end = account.ends[token][1].repeated if token in account.ends else None
         leaving = token in account.leaving
         if state is None and price is None:
-            return Claims(leaving=True) if leaving else NO_CLAIMS
+            return Claims(end=end, leaving=leaving) if leaving or end is not None else NO_CLAIMS
         return Claims(
             state.repeated if state is not None else None,
             price.repeated if price is not None else None,
             _together(account, token),
             self._turn(access, account) == token,
+            end,
             leaving,
         )
 
@@ -149,10 +156,15 @@ class Consistency:
         account = self._accounts.get(access)
         return account is not None and bool(account.states or account.prices)
 
+    def announces(self, access: str) -> bool:
+        """Has the last list announced the end of a machine, for the first time?"""
+        account = self._accounts.get(access)
+        return account is not None and any(row.lists == 1 for _, row in account.ends.values())
+
     # -- updates by the poller -----------------------------------------------------------------------------------------
 
     def looked(self, access: str, began: float, lag: timedelta) -> bool:
-        """A new list is in the cache. Did it change whether the account is believed?"""
+        """A new list is in the cache. Did it change whether the account is believed, or confirm an announced end?"""
         account = self._accounts.setdefault(access, _Account())
         for token, at in self._on_record(access):
             account.events.setdefault(token, at)
@@ -167,7 +179,9 @@ class Consistency:
         poll = _Poll(access, account, began, lag)
         contradicted = [self._judge(poll, machine) for machine in launched]
         self._doubt(account, access, began, contradicted=any(contradicted))
-        return doubted != (account.doubted is not None)
+        confirmed = [token for token, (_, row) in account.ends.items() if row.lists == 2]
+        self._instance_cache.add_news(access, confirmed)
+        return bool(confirmed) or doubted != (account.doubted is not None)
 
     def drop(self, access: str) -> None:
         self._accounts.pop(access, None)
@@ -190,7 +204,9 @@ class Consistency:
         if _is_ending(record):
             account.states.pop(token, None)
             account.prices.pop(token, None)
+            account.ends.pop(token, None)
             return back
+        _count_end(account.ends, attempt, instance, began)
         ready = self._ready(machine)
         bad = instance.interrupted or instance.state in BAD
         was = account.states.get(token)
@@ -211,6 +227,7 @@ class Consistency:
         account, token = poll.account, machine.attempt.token
         account.states.pop(token, None)
         account.prices.pop(token, None)
+        account.ends.pop(token, None)
         if not presence.lists or _is_ending(machine.record) or token in account.leaving:
             return False
         joined = machine.request.status.ready_at is not None
@@ -256,19 +273,22 @@ class Consistency:
             if record.value is None or attempt is None or attempt.outcome != LAUNCHED:
                 continue
             account = self._table.of(attempt)
-            if account is not None:
+            if account is not None and self._accuses(record, attempt):
                 yield _Machine(record, attempt, account)
 
     def _on_record(self, access: str) -> Iterator[tuple[str, float]]:
-        """Machines that lists alone declared gone within the last hour, in any process."""
-        boottime, now = self._clock.boottime(), self._clock.now()
+        """Machines that lists alone declared gone within the last hour, in any process. Each is read for an hour."""
+        boottime, now, read = self._clock.boottime(), self._clock.now(), dict[str, float]()
         for record in self._requests.values():
             for attempt in () if copied(record) else attempts_of(record):
-                if attempt.counts_until is None or attempt.ended_at is None or attempt.counts_until <= now:
+                until = counted_until(attempt)
+                if until is None or until <= now or attempt.ended_at is None or not self._accuses(record, attempt):
                     continue
+                first = read[attempt.token] = self._read.get(attempt.token, boottime)
                 account = self._table.of(attempt)
-                if account is not None and account.access.name == access:
-                    yield attempt.token, boottime - (now - attempt.ended_at).total_seconds()
+                if account is not None and account.access.name == access and boottime - first < CONSISTENT_FOR:
+                    yield attempt.token, boottime - max((now - attempt.ended_at).total_seconds(), boottime - first)
+        self._read = read
 
     def _ready(self, machine: _Machine) -> bool:
         name = node_name_for(machine.record.key, machine.attempt.token, machine.account)
@@ -291,6 +311,15 @@ def _count(rows: dict[str, _Row], token: str, began: float, *, said: bool) -> No
         rows[token] = _Row(began, began)
     else:
         row.last, row.lists = began, row.lists + 1
+
+
+def _count_end(ends: dict[str, tuple[datetime, _Row]], attempt: Attempt, instance: Instance, began: float) -> None:
+    before, end = ends.pop(attempt.token, None), end_announced(attempt, instance)
+    if end is None:
+        return
+    same = before is not None and before[0] == end
+    row = before[1] if before is not None and same else _Row(began, began, lists=0)
+    ends[attempt.token] = (end, _Row(row.first, began, row.lists + 1))
 
 
 def _together(account: _Account, token: str) -> int:
@@ -316,6 +345,7 @@ def _forget(account: _Account, kept: set[str]) -> None:
     account.missing = {token: at for token, at in account.missing.items() if token in kept}
     account.states = {token: row for token, row in account.states.items() if token in kept}
     account.prices = {token: row for token, row in account.prices.items() if token in kept}
+    account.ends = {token: told for token, told in account.ends.items() if token in kept}
     account.leaving &= kept
     account.implausible &= kept
 

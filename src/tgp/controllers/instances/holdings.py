@@ -1,7 +1,8 @@
 """Keeps the annotation `tgp.io/holdings` on the operator's Namespace: how many machines there are and what they cost.
 
-Only the leader writes it, and only where it differs. It appears with the reservation, before the order is sent. The way
-past it, `tgp.io/abandon`, is copied to the classes: the policy of cluster roles and kinds sees only them.
+Only the leader writes it, and only where it differs. It appears with the reservation, before the order is sent. It is
+copied to the classes, as is `tgp.io/abandon`, the way past it: the policy of cluster roles and kinds sees only these.
+Beside it is said whether classes without allowedNamespaces serve no namespace, for commands in a terminal.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -11,7 +12,8 @@ from datetime import datetime, timedelta
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import GPURequest
 from tgp.api.resource import GPU_NODE_CLASS, NAMESPACE, Resource
-from tgp.core.inventory.holdings import ABANDON, HOLDINGS, abandoned, held_by, holdings, told
+from tgp.core.classes.nodeclass import ALLOWED_REQUIRED, allowed_namespaces_required
+from tgp.core.inventory.holdings import HOLDINGS, class_changes, held_by, holdings, told
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.workload import Metadata, Namespace
@@ -35,7 +37,9 @@ class HoldingsWriter:
         *,
         home: ObjectKey,
         without_request: Callable[[], Mapping[str, int | None]],
+        allowed_namespaces_required: bool,
     ) -> None:
+        self._required = allowed_namespaces_required
         self._namespaces = namespaces
         self._classes = classes
         self._requests = requests
@@ -45,28 +49,34 @@ class HoldingsWriter:
         self._without_request = without_request
         self._began: datetime | None = None  # None: this process has not counted yet
         self._counted_at: datetime | None = None
+        self._words = ""  # as counted then
 
     async def reconcile(self, key: ObjectKey) -> datetime | None:  # noqa: ARG002 - there is only one
         home, now = self._namespaces.get(self._home), self._clock.now()
         if home is None:
             return None
-        for record, change in abandoned(home.annotations, self._classes.values()):
-            await self._annotate(GPU_NODE_CLASS, record.key, ABANDON, change)
+        if allowed_namespaces_required(home.annotations) != self._required:
+            await self._annotate(NAMESPACE, self._home, {ALLOWED_REQUIRED: "true" if self._required else None})
         before = told(home.annotations)
         if before and self._counted_at is not None and now < self._counted_at + SPACING:
+            await self._copy(home)  # a new class, and tgp.io/abandon, do not wait
             return self._counted_at + SPACING
         self._counted_at, self._began = now, self._began or now
         words = holdings(self._requests.values(), self._without_request())
-        if words == before:
-            return None
-        if not words and now < self._began + LISTED_WITHIN:
-            return self._began + LISTED_WITHIN
-        await self._annotate(NAMESPACE, self._home, HOLDINGS, words or None)
-        return None
+        early = not words and now < self._began + LISTED_WITHIN
+        self._words = before if early else words
+        if self._words != before:
+            await self._annotate(NAMESPACE, self._home, {HOLDINGS: words or None})
+        await self._copy(home)
+        return self._began + LISTED_WITHIN if early and before else None
 
-    async def _annotate(self, resource: Resource, key: ObjectKey, name: str, value: str | None) -> None:
+    async def _copy(self, home: Namespace) -> None:
+        for record, changes in class_changes(home.annotations, self._classes.values(), self._words):
+            await self._annotate(GPU_NODE_CLASS, record.key, changes)
+
+    async def _annotate(self, resource: Resource, key: ObjectKey, changes: Mapping[str, str | None]) -> None:
         with suppress(NotFound):  # it was deleted meanwhile
-            await self._cluster.patch(resource, key, {"metadata": {"annotations": {name: value}}})
+            await self._cluster.patch(resource, key, {"metadata": {"annotations": changes}})
 
     def of_request(self, old: KubeObject[GPURequest] | None, new: KubeObject[GPURequest] | None) -> Iterable[ObjectKey]:
         return () if held_by(old) == held_by(new) else (self._home,)

@@ -56,6 +56,7 @@ LONGEST = 300.0  # after errors …
 AT_STAKE = 60.0  # … and where machines of ours may be: an orphan there must be gone within 300 s
 CLOSEST = 3.0  # between two lists of one account, always
 EMPTY_AGAIN = 5.0  # after a list that is suddenly empty
+ANNOUNCED_AGAIN = 5.0  # after a list that announces the end of a machine: the notice may be short
 A_BIT = 0.1  # the queue rounds times
 NAMELESS = 2.0  # until the cluster id is known
 REFUSED_AGAIN = 1500.0  # after a refused key without machines; the secret reader drops what is read less often
@@ -382,6 +383,8 @@ class InstancePoller:
     # -- when to list again --------------------------------------------------------------------------------------------
 
     def _pause(self, name: str, snapshot: InstanceSnapshot) -> float:
+        if self._consistency.announces(name):
+            return ANNOUNCED_AGAIN
         states = {instance.token: instance.state for instance in snapshot.instances}
         if (
             snapshot.lied

@@ -79,7 +79,7 @@ class Joining:
             learn=deps.learn,
         )
         self.preflight = ClassPreflightChecker(
-            self.boot_inputs, self.meshes, deps.clouds, deps.clock, settings.default_backend
+            self.boot_inputs, self.meshes, deps.clouds, deps.clock, settings.default_backend, images=self.images
         )
 
     def joins_by(self, record: KubeObject[GPURequest], attempt: Attempt) -> datetime | None:

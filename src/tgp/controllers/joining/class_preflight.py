@@ -1,5 +1,5 @@
-"""Whether machines of a class could boot and join, checked before money is spent: its template, the join values, the
-mesh's credentials.
+"""Whether machines of a class could boot and join, checked before money is spent: its template, its image, the join
+values, the mesh's credentials.
 """
 
 from collections.abc import Iterable
@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from tgp.api.common import PROVIDERS, canonical_provider
 from tgp.api.nodeclass import GPUNodeClass
+from tgp.controllers.joining.images import ImageResolver
 from tgp.controllers.joining.inputs import BootInput, BootInputLoader
 from tgp.controllers.joining.meshes import MeshOpener
 from tgp.core.classes.nodeclass import ClassPreflight, Gap
@@ -23,9 +24,11 @@ from tgp.core.model.talos import TalosVersion
 from tgp.ports.boot import BootRefused
 from tgp.ports.clock import Clock
 from tgp.ports.clouds import Clouds
+from tgp.ports.image_factory import FactoryError, FactoryRefused
 from tgp.ports.mesh import MeshError, MeshRefused
 
 CHECKED_FOR = timedelta(minutes=15)  # the same credentials of a mesh are not checked more often
+FACTORY_LEFT_FOR = timedelta(minutes=5)  # after it gave no answer
 NEVER_ASKED = float("-inf")
 REMEMBERED = 128  # inspections of templates
 SHOWN = 64  # conversions that a condition lists; the rest is counted
@@ -34,13 +37,22 @@ LONGEST = 16_384  # characters of that list
 
 class ClassPreflightChecker:
     def __init__(
-        self, boot_input: BootInputLoader, meshes: MeshOpener, clouds: Clouds, clock: Clock, default_backend: str
+        self,
+        boot_input: BootInputLoader,
+        meshes: MeshOpener,
+        clouds: Clouds,
+        clock: Clock,
+        default_backend: str,
+        *,
+        images: ImageResolver | None = None,  # None: the image factory is not asked
     ) -> None:
         self._boot_inputs = boot_input
         self._meshes = meshes
         self._clouds = clouds
         self._clock = clock
         self._default_backend = default_backend
+        self._images = images
+        self._factory_silent_at = NEVER_ASKED  # when it last gave no answer
         self._reports: dict[MeshSettings, tuple[float, MeshReport]] = {}
 
     async def inspect(self, node_class: GPUNodeClass) -> ClassPreflight:
@@ -56,6 +68,7 @@ class ClassPreflightChecker:
                 conversions |= dict.fromkeys(converted)
                 unchecked |= dict.fromkeys(each for each in findings if each.severity is Severity.UNCHECKED)
                 _reach(boot_input, settings)
+                await self._image(node_class, boot_input, settings)
             except BootRefused as error:
                 gaps[Gap(error.reason, str(error))] = None
             try:
@@ -82,6 +95,19 @@ class ClassPreflightChecker:
             more = f"; and {len(errors) - 1} more" if errors[1:] else ""
             raise BootRefused("TemplateRefused", f"the machine config template: {errors[0]}{more}; see tgp talos check")
         return conversions, findings
+
+    async def _image(self, node_class: GPUNodeClass, boot_input: BootInput, settings: MeshSettings) -> None:
+        """Of its first GPU model: a version or an extension that does not exist is refused for every model."""
+        now = self._clock.boottime()
+        if self._images is None or now - self._factory_silent_at < FACTORY_LEFT_FOR.total_seconds():
+            return
+        model = next(iter(node_class.spec.instance_requirements.gpu_types), "")
+        try:
+            await self._images.checked_schematic(boot_input.version, boot_input.config, settings.backend, model, 1)
+        except FactoryRefused as error:
+            raise BootRefused("ImageRefused", f"talosConfig.image {boot_input.version}: {error}") from error
+        except FactoryError:
+            self._factory_silent_at = now  # no result, no condition
 
     async def _mesh(self, settings: MeshSettings) -> None:
         now = self._clock.boottime()

@@ -92,7 +92,7 @@ class SnapshotManager:
             raise BootRefused(
                 IMAGE_PREPARING,
                 f"{store.title} lists no image of Talos {mark.version}; the import "
-                "starts when the next list shows none again",
+                "starts if the next list shows none either",
             )
         del self._absent_since[mark]  # whatever the outcome: absence is counted from now on only
         try:

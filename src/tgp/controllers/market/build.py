@@ -26,6 +26,7 @@ def build(deps: Deps, stores: Stores) -> list[Controller]:
         journal=deps.journal,
         announce=announce,
         requests=stores.requests,
+        nodes=stores.nodes,
     )
     return [
         Controller(
@@ -37,6 +38,7 @@ def build(deps: Deps, stores: Stores) -> list[Controller]:
                 WatchSource(deps.secrets.changes.store, reconciler.of_secret),
                 *(() if observing else (WatchSource(stores.requests, reconciler.of_request),)),
             ),
+            also_reads=(stores.nodes,),
             workers=ASKED_AT_ONCE,
             read_only=True,
         )

@@ -25,12 +25,15 @@ from tgp.core.model.costs import class_of
 from tgp.core.model.facts import KeyAccepted, KeyWasRefused, ProviderFailing, ProviderRecovered
 from tgp.core.model.history import PriceHistory
 from tgp.core.model.kube_object import KubeObject
+from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.offer import Offer
 from tgp.core.model.price_book import PriceBook
 from tgp.core.model.provider_facts import CloudFacts
 from tgp.core.model.source import Source
 from tgp.core.model.source_status import KeyState, SourceStatus
 from tgp.core.model.workload import Metadata
+from tgp.core.pools.machine_types import with_learned_gpu
 from tgp.ports.clock import Clock
 from tgp.ports.cloud import Cloud, KeyReport, Listing, Right
 from tgp.ports.clouds import Clouds
@@ -100,10 +103,10 @@ class PollDelay(msgspec.Struct, frozen=True):
     until: datetime
     wanted_until: datetime  # where a request waits for what it sells; no later than `until`
 
-    def lasts(self, visit: Poll, now: datetime, *, wanted: bool) -> datetime | None:
+    def lasts(self, poll: Poll, now: datetime, *, wanted: bool) -> datetime | None:
         """Until when; None: it is over."""
         until = self.wanted_until if wanted else self.until
-        lasts = self.fingerprints == visit.keys.fingerprints and timedelta(0) < until - now <= LONGEST_REST
+        lasts = self.fingerprints == poll.keys.fingerprints and timedelta(0) < until - now <= LONGEST_REST
         return until if lasts else None
 
 
@@ -122,6 +125,7 @@ class MarketReconciler:
         journal: Journal,
         announce: Callable[[str], None],  # that something about this source changed
         requests: View[KubeObject[GPURequest]] | None = None,  # None: none is seen, so that none waits for offers
+        nodes: View[Node] | None = None,  # of machines you own; None: nothing is learned from them
     ) -> None:
         self._market = market
         self._classes = classes
@@ -132,6 +136,7 @@ class MarketReconciler:
         self._journal = journal
         self._announce = announce
         self._requests = requests
+        self._nodes = nodes
         self._failures: dict[str, FailureStreak] = {}
         self._rests: dict[str, PollDelay] = {}
 
@@ -190,71 +195,77 @@ class MarketReconciler:
             self._market.drop(name)
             self._announce(name)
             return None
-        visit = await self._prepare(name, source)
+        poll = await self._prepare(name, source)
         rest = self._rests.pop(name, None)
-        if rest is not None and (until := rest.lasts(visit, self._clock.now(), wanted=self._waited_for(source))):
+        if rest is not None and (until := rest.lasts(poll, self._clock.now(), wanted=self._waited_for(source))):
             self._rests[name] = rest
             return until
-        source_status = self._source_status(visit)
-        if visit.keyless and not visit.facts.public_offers:
+        source_status = self._source_status(poll)
+        if poll.keyless and not poll.facts.public_offers:
             self._market.book = self._market.book.without(name)  # nothing can be bought there any more
             self._market.put(name, replace(source_status, missing_key=True))
             self._announce(name)
             return None  # until the Secret or the class changes
-        rest = self._rests[name] = await self._ask(visit, source_status)
-        return rest.lasts(visit, self._clock.now(), wanted=self._waited_for(source)) or rest.until
+        rest = self._rests[name] = await self._ask(poll, source_status)
+        return rest.lasts(poll, self._clock.now(), wanted=self._waited_for(source)) or rest.until
 
-    async def _ask(self, visit: Poll, source_status: SourceStatus) -> PollDelay:
+    async def _ask(self, poll: Poll, source_status: SourceStatus) -> PollDelay:
         try:
-            cloud = self._clouds.open(visit.source, visit.keys.own, visit.keys.others)
-            if not visit.keyless:
-                source_status = await self._with_key_checked(visit, cloud, source_status)
-                self._tell_of_key(visit.name, source_status)
+            cloud = self._clouds.open(poll.source, poll.keys.own, poll.keys.others)
+            if not poll.keyless:
+                source_status = await self._with_key_checked(poll, cloud, source_status)
+                self._tell_of_key(poll.name, source_status)
             listing = await cloud.offers()
         except KeyRefused as error:
-            self._refused(visit, source_status, str(error))
+            self._refused(poll, source_status, str(error))
             until = self._clock.now() + REFUSED_AGAIN_AFTER
         except CloudError as error:
-            until = self._failed(visit, source_status, error)
+            until = self._failed(poll, source_status, error)
         else:
-            self._went_well(visit, source_status, listing)
-            soon, seldom = visit.facts.refresh_every, visit.facts.idle_refresh_every or visit.facts.refresh_every
+            self._went_well(poll, source_status, listing)
+            soon, seldom = poll.facts.refresh_every, poll.facts.idle_refresh_every or poll.facts.refresh_every
             pause = self._jittered(soon)
             now = self._clock.now()
-            return PollDelay(visit.keys.fingerprints, now + pause * (seldom / soon), now + pause)
-        return PollDelay(visit.keys.fingerprints, until, until)
+            return PollDelay(poll.keys.fingerprints, now + pause * (seldom / soon), now + pause)
+        return PollDelay(poll.keys.fingerprints, until, until)
 
-    async def _with_key_checked(self, visit: Poll, cloud: Cloud, source_status: SourceStatus) -> SourceStatus:
+    async def _with_key_checked(self, poll: Poll, cloud: Cloud, source_status: SourceStatus) -> SourceStatus:
         now = self._clock.now()
         if _checked_lately(source_status.key, now):
             return source_status
         try:
-            known = _known_by(await cloud.check(), now, visit.keys.fingerprint)
+            known = _known_by(await cloud.check(), now, poll.keys.fingerprint)
         except KeyRefused:
             raise
         except AccountExhausted as error:
-            known = KeyState(True, str(error), exhausted=True, checked_at=now, fingerprint=visit.keys.fingerprint)
+            known = KeyState(True, str(error), exhausted=True, checked_at=now, fingerprint=poll.keys.fingerprint)
         except CloudError:
             return source_status  # tried again with the next reconcile; the offers may be readable all the same
         return replace(source_status, key=known)
 
-    def _went_well(self, visit: Poll, source_status: SourceStatus, listing: Listing) -> None:
-        name, now, market = visit.name, self._clock.now(), self._market
+    def _went_well(self, poll: Poll, source_status: SourceStatus, listing: Listing) -> None:
+        name, now, market = poll.name, self._clock.now(), self._market
         failures = self._failures.pop(name, None)
         if failures is not None and failures.reported:
             self._journal.note(ProviderRecovered(name))
+        if poll.source.settings.machines:
+            listing = replace(listing, offers=tuple(self._with_gpu(offer) for offer in listing.offers))
         market.book = market.book.with_listing(name, listing, now)
         market.history.note(listing.offers, now)
-        self._keep(name, replace(source_status, missing_key=visit.keyless))
+        self._keep(name, replace(source_status, missing_key=poll.keyless))
         self._announce(name)
 
-    def _refused(self, visit: Poll, source_status: SourceStatus, why: str) -> None:
-        refused = KeyState(False, why, checked_at=self._clock.now(), fingerprint=visit.keys.fingerprint)
-        if self._turned(visit.name, refused):
-            self._journal.note(KeyWasRefused(visit.name, why))
-        self._market.book = self._market.book.without(visit.name)  # an offer that cannot be bought is dropped
-        self._market.put(visit.name, replace(source_status, key=refused))
-        self._announce(visit.name)
+    def _with_gpu(self, offer: Offer) -> Offer:
+        node = self._nodes.get(ObjectKey("", offer.sku)) if self._nodes is not None else None
+        return with_learned_gpu(offer, node)
+
+    def _refused(self, poll: Poll, source_status: SourceStatus, why: str) -> None:
+        refused = KeyState(False, why, checked_at=self._clock.now(), fingerprint=poll.keys.fingerprint)
+        if self._turned(poll.name, refused):
+            self._journal.note(KeyWasRefused(poll.name, why))
+        self._market.book = self._market.book.without(poll.name)  # an offer that cannot be bought is dropped
+        self._market.put(poll.name, replace(source_status, key=refused))
+        self._announce(poll.name)
 
     def _tell_of_key(self, name: str, source_status: SourceStatus) -> None:
         """The result of a check is published before a long listing ends, except the end of a refusal: the listing
@@ -275,8 +286,8 @@ class MarketReconciler:
         before = self._market.source_statuses.get(name)
         return before is None or (before.key.valid, before.key.fingerprint) != (key.valid, key.fingerprint)
 
-    def _failed(self, visit: Poll, source_status: SourceStatus, error: CloudError) -> datetime:
-        name, now, market = visit.name, self._clock.now(), self._market
+    def _failed(self, poll: Poll, source_status: SourceStatus, error: CloudError) -> datetime:
+        name, now, market = poll.name, self._clock.now(), self._market
         failures = self._failures.setdefault(name, FailureStreak(since=now))
         failures.count += 1
         failures.since = min(failures.since, now)  # the clock was set back: they began now at the latest
@@ -288,7 +299,7 @@ class MarketReconciler:
             self._journal.note(ProviderFailing(name, type(error).__name__, str(error)))
         self._announce(name)
         asked = error.retry_after if isinstance(error, CloudBusy) else None
-        pause = doubled(visit.facts.refresh_every, failures.count, LONGEST_PAUSE)
+        pause = doubled(poll.facts.refresh_every, failures.count, LONGEST_PAUSE)
         return now + max(self._jittered(pause), min(asked or timedelta(), QUOTA_PAUSE if quota else LONGEST_PAUSE))
 
     # -- what a reconcile needs----------------------------------------------------------------------------------------
@@ -298,13 +309,13 @@ class MarketReconciler:
             name, source, self._clouds.facts(source.provider), await credentials_for(source, self._secret_reader)
         )
 
-    def _source_status(self, visit: Poll) -> SourceStatus:
+    def _source_status(self, poll: Poll) -> SourceStatus:
         """The known state; the state of another key is dropped."""
-        source_status = self._market.source_statuses.get(visit.name)
+        source_status = self._market.source_statuses.get(poll.name)
         if source_status is None:
-            facts = visit.facts
+            facts = poll.facts
             return SourceStatus(facts.provider, facts.title, facts.boot, facts.sells_spot)
-        if source_status.key.fingerprint != visit.keys.fingerprint:
+        if source_status.key.fingerprint != poll.keys.fingerprint:
             return replace(source_status, key=KeyState(), missing_key=False)
         return source_status
 

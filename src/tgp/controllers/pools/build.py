@@ -31,12 +31,14 @@ class Pools:
             ledger=instances.ledger,
             memory=self.memory,
             storage=StorageViews(stores.claims, stores.volumes, stores.storage_classes),
+            budgets=stores.budgets,
         )
         self.shapes = shape_table(deps.cluster, deps.settings.namespace, deps.journal)
         self.planner = PoolPlanner(
             self.views,
             deps.settings,
             plan=_plan,
+            quick_plan=_quick_plan,
             observer=self.observer,
             memory=self.memory,
             shapes=self.shapes,
@@ -97,6 +99,7 @@ def _planner(stores: Stores, planner: PoolPlanner) -> Controller:
             WatchSource(stores.claims, planner.of_others),
             WatchSource(stores.volumes, planner.of_others),
             WatchSource(stores.storage_classes, planner.of_others),
+            WatchSource(stores.budgets, planner.of_budget),
             WatchSource(stores.sources.store, planner.of_others),
             WatchSource(stores.accesses.store, planner.of_others),
         ),
@@ -141,3 +144,11 @@ def _plan(world: PlanInput) -> Plan:
     from tgp.core.pools.planner.plan import plan
 
     return plan(world)
+
+
+def _quick_plan(world: PlanInput) -> Plan:
+    """The first answer that is found: every rule is kept, but nothing improves or proves the price."""
+    from tgp.core.pools.planner.plan import plan
+    from tgp.core.pools.planner.solve import Effort
+
+    return plan(world, Effort(rounds=0))

@@ -10,15 +10,15 @@ from typing import Generic, TypeVar
 import msgspec
 
 from tgp.api.request import GPURequest
-from tgp.core.model.attempts import attempts_of, open_attempt
+from tgp.core.model.attempts import attempts_of, is_owned, open_attempt
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.offer import Offer
 from tgp.core.pools.capacity import living, on_its_way
-from tgp.core.pools.nominations import reserved_node_name
 from tgp.core.pools.orders import bought_for
 from tgp.core.requests.chosen_offer import offer_of
 from tgp.core.requests.node_metadata import pool_uid
+from tgp.core.requests.own_node import reserved_node_name
 from tgp.core.requests.purchase import takes_over
 
 T = TypeVar("T")
@@ -89,6 +89,6 @@ def _read(record: KubeObject[GPURequest]) -> RequestFacts:
         failed=record.value is not None and record.value.status.phase == "Failed",
         of_pool=bool(pool_uid(record)),
         offer=offer_of(attempt.offer) if attempt is not None and attempt.offer is not None else None,
-        node_name=reserved_node_name(record),
+        node_name="" if is_owned(attempt) else reserved_node_name(record),
         bought_for=tuple(bought_for(record)),
     )

@@ -11,9 +11,9 @@ from tgp.core.model.costs import class_of
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
 from tgp.core.pools.capacity import living
-from tgp.core.pools.gangs import GangMachine, gang_name, given_up
+from tgp.core.pools.gangs import GangMachine, given_up
 from tgp.core.pools.orders import bought_for
-from tgp.core.pools.planner.classes import gang_of
+from tgp.core.pools.planner.classes import gang_name, gang_of
 from tgp.core.pools.planner.world import Plan
 from tgp.core.pools.runaway import PAUSES
 from tgp.core.requests.node_metadata import pool_key, pool_uid

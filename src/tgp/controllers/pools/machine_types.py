@@ -6,11 +6,9 @@ Without the table sizes are estimated from offers again.
 from datetime import datetime
 from typing import TypeAlias
 
-from tgp.api.request import GPURequest
 from tgp.controllers.pools.remembered_table import RememberedTable
+from tgp.controllers.requests.indexes import own_node
 from tgp.controllers.requests.purchase_gatherer import Views
-from tgp.core.model.kube_object import KubeObject
-from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.pools.machine_types import (
     SHAPES,
@@ -48,7 +46,7 @@ class MachineTypeReconciler:
             self._types.forget(key)
             return None
         self._types.count(record, self._since)
-        seen = seen_shape(record, node_of(self._views, record))
+        seen = seen_shape(record, own_node(self._views.nodes, record))
         if seen is not None and seen.boot_seconds:
             await self._keep(seen)
         return None
@@ -58,8 +56,3 @@ class MachineTypeReconciler:
         if to_write(seen, await self._table.entries()):
             await self._table.keep(seen.name, seen)
             await self._table.drop(surplus(await self._table.entries()))
-
-
-def node_of(views: Views, record: KubeObject[GPURequest]) -> Node | None:
-    name = record.value.status.node_name if record.value is not None else None
-    return views.nodes.get(ObjectKey("", name)) if name else None

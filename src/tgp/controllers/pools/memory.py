@@ -22,6 +22,7 @@ from tgp.core.requests import cooldown
 
 EXPECTED_FOR = 60.0  # seconds after which a create without an answer will not happen any more
 SAID_AGAIN_AFTER = timedelta(hours=1)  # reasons that come and go
+MOST_WITHDRAWALS = 256  # whose reason is remembered
 POOL_SAID = "pool/"  # before the uid of a pool, in what was said
 
 
@@ -65,7 +66,7 @@ class SaidReasons:
 @dataclass(frozen=True, slots=True)
 class WrittenNomination:
     resource_version: int  # of the pod as it was seen before the last write
-    times: int
+    refused: bool = False  # repeating does not help
 
 
 @dataclass
@@ -81,6 +82,7 @@ class PoolMemory:
     spot: SpotUses = field(default_factory=SpotUses)
     failures: MachineFailures = field(default_factory=MachineFailures)
     withdrawn: Cooldowns = field(default_factory=Cooldowns)  # offers of requests that could not buy
+    withdrawals: dict[ObjectKey, str] = field(default_factory=dict)  # requests that were withdrawn, and why
     said: dict[str, SaidReasons] = field(
         default_factory=dict
     )  # uid of a pod or pool → why no machine was ordered, as its Events say
@@ -91,6 +93,11 @@ class PoolMemory:
     def leave_out(self, offer: Offer, why: str, now: datetime) -> None:
         """Of plans, for a while: a request for it could not buy, or could not be written."""
         self.withdrawn = cooldown.failed(self.withdrawn, offer, why, now)
+
+    def withdrew(self, key: ObjectKey, why: str) -> None:
+        self.withdrawals[key] = why
+        while len(self.withdrawals) > MOST_WITHDRAWALS:
+            del self.withdrawals[next(iter(self.withdrawals))]
 
     def cooldowns(self, market: Cooldowns) -> Cooldowns:
         """The market's, and those of withdrawn requests."""

@@ -1,7 +1,7 @@
 """Writes `status.nominatedNodeName`: the scheduler keeps room for a pod on the Node that was bought for it.
 
 The scheduler removes a nomination whenever it tries the pod and finds no room, which is when some other Node changes.
-So it is written again for as long as the machine has no GPUs yet.
+So it is written again, as `RenominationPace` says, for as long as the machine has no GPUs yet.
 """
 
 import asyncio
@@ -12,14 +12,13 @@ from tgp.controllers.pools.memory import PoolMemory, WrittenNomination
 from tgp.core.model.facts import FactSubject, NominationUnsupported, PodNominated
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
-from tgp.core.pools.nominations import Nomination, PricedRoom, nominations, supports_nominations
+from tgp.core.pools.nominations import Nomination, PricedRoom, RenominationPace, nominations, supports_nominations
 from tgp.core.requests.node_metadata import pool_key, pool_owner
 from tgp.ports.clock import Clock
 from tgp.ports.cluster import Cluster, ClusterError, Forbidden, NotFound, Refused
 from tgp.ports.journal import Journal
 
 VERSION_KEPT_S = 3600.0  # an upgrade of the control plane is noticed within the hour
-MOST_WRITTEN = 50  # times for one pod and Node: the scheduler tries a pod every 10 s at most, when it has failed often
 AT_ONCE = 16  # writes side by side
 
 
@@ -30,14 +29,19 @@ class Nominator:
         self._journal = journal
         self._clock = clock
         self._server: tuple[str, float] | None = None  # the API server's version, and when it was read (boottime)
+        self.pace = RenominationPace()
 
-    async def nominate(self, waiting: Iterable[Pod], machines: tuple[PricedRoom, ...], nodes: Collection[str]) -> bool:
-        """Pods that are not nominated, as the view shows them. False: an answer is missing; try again soon.
+    async def nominate(self, waiting: Iterable[Pod], machines: tuple[PricedRoom, ...], nodes: Collection[str]) -> None:
+        """`waiting`: as the view shows them. `nodes`: the names of all Nodes.
 
-        `nodes`: the names of all Nodes.
+        `pace` says when to try again what the scheduler removed, or what could not be written.
         """
-        pods = tuple(waiting)
-        wanted = [each for each in nominations(pods, machines, nodes) if self._may_write(each)]
+        pods, now = tuple(waiting), self._clock.boottime()
+        due = self.pace.due
+        quiet = due is None or due <= now
+        if due is not None and quiet:
+            self.pace.written(now)
+        wanted = [each for each in nominations(pods, machines, nodes) if self._may_write(each, quiet=quiet)]
         again = {_uid(each.pod) for each in wanted}
         gone = [
             pod
@@ -47,7 +51,8 @@ class Nominator:
             and _uid(pod) not in again
         ]
         cleared = [await self._write(pod, None) for pod in gone]
-        return await self._nominate(wanted) and all(cleared)
+        if not (await self._nominate(wanted) and all(cleared)):
+            self.pace.removed(self._clock.boottime())
 
     async def _nominate(self, wanted: list[Nomination]) -> bool:
         if not wanted:
@@ -67,12 +72,12 @@ class Nominator:
             )
         return all(done)
 
-    def _may_write(self, wanted: Nomination) -> bool:
+    def _may_write(self, wanted: Nomination, *, quiet: bool) -> bool:
         written = self._memory.nominated.get((_uid(wanted.pod), wanted.node))
         if written is None:
             return True
         unseen = written.resource_version == wanted.pod.resource_version  # the view does not show our own write yet
-        return not unseen and written.times < MOST_WRITTEN
+        return quiet and not unseen and not written.refused
 
     async def _write(self, pod: Pod, node: str | None) -> bool:
         """Conditional on the pod as it was seen: unbound, not deleted, not nominated elsewhere. None: to no Node."""
@@ -86,22 +91,21 @@ class Nominator:
                 resource_version=str(pod.resource_version),
             )
         except (NotFound, Refused, Forbidden):  # repeating does not help
-            self._note(pod, node, MOST_WRITTEN)
+            self._note(pod, node, refused=True)
             return True
         except ClusterError:  # the pod has changed, or the outcome is unknown: the view will show it
             return False
-        before = self._memory.nominated.get((_uid(pod), node or ""))
-        times = before.times if before is not None else 0
-        self._note(pod, node, times + 1)
-        if node is not None and not times:
+        first = (_uid(pod), node) not in self._memory.nominated
+        self._note(pod, node)
+        if node is not None and first:
             self._journal.note(PodNominated(FactSubject(POD, pod.key, _uid(pod)), node))
         return True
 
-    def _note(self, pod: Pod, node: str | None, times: int) -> None:
+    def _note(self, pod: Pod, node: str | None, *, refused: bool = False) -> None:
         if node is None:
             self._memory.nominated.pop((_uid(pod), pod.nominated_node), None)
         else:
-            self._memory.nominated[_uid(pod), node] = WrittenNomination(pod.resource_version, times)
+            self._memory.nominated[_uid(pod), node] = WrittenNomination(pod.resource_version, refused)
 
     async def _version(self) -> str:
         now = self._clock.boottime()

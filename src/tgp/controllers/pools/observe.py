@@ -1,21 +1,25 @@
 """Gathers the world that a plan is made from: nodes first, then pods, so that a race buys too little, not too much."""
 
+import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
+from operator import is_
 from typing import Protocol
 
+from tgp.api.budget import GPUWorkloadBudget
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
 from tgp.controllers.deps import FeatureSettings
 from tgp.controllers.market.reconciler import MarketState
-from tgp.controllers.pools.computed_once import ComputedOnce, RequestsRead
-from tgp.controllers.pools.indexes import WAITING_PODS, YES
+from tgp.controllers.pools.computed_once import SPARE, ComputedOnce, RequestsRead
+from tgp.controllers.pools.indexes import GANG_PODS, WAITING_PODS, YES
 from tgp.controllers.pools.memory import PoolMemory
-from tgp.controllers.requests.indexes import BY_NODE, PODS_BY_NODE
+from tgp.controllers.requests.indexes import BY_NODE, PODS_BY_NODE, own_node
 from tgp.controllers.requests.ledger import Ledger
 from tgp.controllers.requests.purchase_gatherer import Views
+from tgp.core.budgets.admission import bought_nothing_for
 from tgp.core.classes.nodeclass import namespace_allowed
 from tgp.core.classes.semantic_validation import names_time_zone
 from tgp.core.disruption.machine_state import move_of, pods_to_move
@@ -45,20 +49,27 @@ from tgp.core.pools.capacity import (
     stays_if_needed,
     with_pods,
 )
-from tgp.core.pools.demand import Demand, demand_of
+from tgp.core.pools.demand import Demand, PodDemand, demand_of, demand_of_pod
+from tgp.core.pools.gangs import need_no_machine
 from tgp.core.pools.limits import expected_reservation, limit_rooms
 from tgp.core.pools.machine_types import owned_shape
-from tgp.core.pools.nodepool import PoolObservation, judge_pool
+from tgp.core.pools.nodepool import PoolObservation, buys_nothing, judge_pool
 from tgp.core.pools.nominations import PricedRoom, node_of
 from tgp.core.pools.orders import MOVE, REPLACES, bought_for
+from tgp.core.pools.planner.classes import GANG_SIZE, gang_of
 from tgp.core.pools.planner.rows import own_price_until
 from tgp.core.pools.planner.world import Capacity, LimitRoom, PlanInput, PlannedPool, Shape
 from tgp.core.pools.replicas import missing_slots
+from tgp.core.pools.runaway import ReadyNode
 from tgp.core.power.times import stays_off_until
 from tgp.core.requests.node_metadata import labels_with, pool_key
 from tgp.core.requests.observation import OwningPool
+from tgp.core.requests.own_node import owners_of
 from tgp.core.requests.purchase import ALLOW_UNTRUSTED, SourceObservation, own_cooldowns, takes_over
 from tgp.ports.cluster import View
+
+READ_AT_ONCE = 100  # objects, before other work gets the event loop
+ANY_TIME = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +80,18 @@ class PlanObservation:
     demand: Demand
     pools: Mapping[ObjectKey, KubeObject[GPUNodePool]] = field(default_factory=dict)  # those that may buy
     observing: tuple[PlannedPool, ...] = ()  # those that only report
-    own_nodes: Mapping[str, bool] = field(default_factory=dict)  # Ready Nodes, and whether a pool bought the machine
+    ready_nodes: Mapping[str, ReadyNode] = field(default_factory=dict)  # by name
     machines: tuple[PricedRoom, ...] = ()  # with all room that waiting pods may get, nominated or not
     nominated: Mapping[str, str] = field(default_factory=dict)  # pod uid → name of the capacity that it has room at
     paused: Mapping[str, datetime] = field(default_factory=dict)  # pod uid → until when nothing is bought for it
     look_again_at: datetime | None = None  # when the world changes by itself
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingPods:
+    pods: tuple[Pod, ...] = ()  # as the cache lists them
+    asking: tuple[PodDemand, ...] = ()  # in the order of their keys
+    by_uid: Mapping[str, Pod] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +122,10 @@ class WorldObserver:
         ledger: Ledger,
         memory: PoolMemory,
         storage: StorageViews,
+        budgets: View[KubeObject[GPUWorkloadBudget]],
     ) -> None:
         self._views = views
+        self._budgets = budgets
         self._storage = storage
         self._policy = policy
         self._purchases = purchases
@@ -115,17 +135,21 @@ class WorldObserver:
         self._read = RequestsRead()
         self._rooms: ComputedOnce[tuple[Capacity, datetime | None]] = ComputedOnce()  # by name of a Node
         self._coming_rooms: ComputedOnce[Capacity] = ComputedOnce()  # by key of a request
+        self._waiting = WaitingPods()
+        self._asked: dict[ObjectKey, tuple[Pod, PodDemand | None]] = {}  # of pods that waited in the last plan
         self._owned: tuple[int, tuple[Offer, ...]] = (-1, ())
         self._by_pin: tuple[int, dict[tuple[str, str, bool], list[Offer]]] = (-1, {})
 
     def observe(self, now: datetime, unreserved: frozenset[ObjectKey] = frozenset()) -> PlanObservation:
         """`unreserved`: machines for whose pods no room is kept on their replacements."""
-        self._forget_gone()
+        waiting = self._waiting_pods()  # nothing changes until this returns
+        self._forget_gone(waiting.pods)
         memory, moments = self._memory, []
         shapes = {**self._owned_shapes(), **memory.types.shapes}
-        machines, own_nodes, refused = list[PricedRoom](), {}, memory.disagreements.by_node(now)
+        machines, ready = list[PricedRoom](), dict[str, ReadyNode]()
+        refused = memory.disagreements.by_node(waiting.pods)
         for node in sorted(self._views.nodes.values(), key=lambda each: each.name):
-            requests = self._views.requests.by_index(BY_NODE, node.name)
+            requests = owners_of(node, self._views.requests.by_index(BY_NODE, node.name))
             drains = stays_if_needed(node, requests)
             if not drains and (not serves(node) or self._ends(requests)):
                 continue
@@ -133,25 +157,24 @@ class WorldObserver:
             machines.append(PricedRoom(room, self._price(requests)))
             moments.append(until)
             if not drains:
-                own_nodes[node.name] = any(self._read.of(each).of_pool for each in requests)
+                ready[node.name] = ReadyNode.of(node, bought=any(self._read.of(each).of_pool for each in requests))
         machines += self._coming(shapes)
         kept = self._reserved(unreserved)
         if kept:
             machines = [replace(each, room=with_pods(each.room, kept.get(each.room.name, ()))) for each in machines]
         room_at = {name: each.room for each in machines if (name := node_of(each))}
-        demand = demand_of(self._views.pods.by_index(WAITING_PODS, YES), self._policy.scheduler_names, room_at)
+        demand = demand_of(waiting.asking, room_at, self._used_up(waiting.pods))
         nominated: dict[str, list[Pod]] = {}  # by name of the capacity: a Node has two until its machine is initialised
         for pod in demand.nominated:
             nominated.setdefault(room_at[pod.nominated_node].name, []).append(pod)
         rooms = tuple(with_pods(each.room, nominated.get(each.room.name, ())) for each in machines)
-        waiting = {uid_text(pod.uid): pod for pod in self._views.pods.by_index(WAITING_PODS, YES)}
         cooldowns = self._cooldowns()
-        runaways = memory.runaways.refusals({**waiting, **dict.fromkeys(self._slots())}, now)
+        runaways = memory.runaways.refusals({**waiting.by_uid, **dict.fromkeys(self._slots())}, now)
         planned = tuple(self._pools(now))
         buying = tuple(each for each in planned if not self._observes(each.pool))
         moments += [*runaways.until.values(), memory.disagreements.next_change(now), _first_end(cooldowns, now)]
         moments += [held.until for each in planned for held in each.cooldowns.values()]
-        moments += [ends for pod in demand.pods if (ends := own_price_until(pod)) is not None]
+        moments += [ends for pod in demand.pods if pod.annotations and (ends := own_price_until(pod)) is not None]
         moments += [until for each in buying for until in self._switched_on_again(each, now)]
         world = PlanInput(
             now,
@@ -173,37 +196,101 @@ class WorldObserver:
             successes=dict(memory.types.successes),
             spot_loss=memory.spot.loss(self._views.requests.values(), now),
             not_for=runaways.not_for,
-            refused={**memory.disagreements.refusals(demand.pods), **runaways.refused},
+            refused={**memory.disagreements.refusals(demand.pods, now), **runaways.refused},
+            gang_members=self._gang_members(demand.pods),
         )
         return PlanObservation(
             world,
             demand,
             {each.key: found for each in buying if (found := self._views.pools.get(each.key)) is not None},
             tuple(each for each in planned if self._observes(each.pool)),
-            own_nodes,
+            ready,
             tuple(machines),
             {uid_text(pod.uid): name for name, pods in nominated.items() for pod in pods},
             runaways.until,
             min((each for each in moments if each is not None and each > now), default=None),
         )
 
-    def _forget_gone(self) -> None:
+    def _used_up(self, pods: Sequence[Pod]) -> dict[str, str]:
+        """Of pods whose budget would stop them, by uid: why no machine is bought for them."""
+        found = ((each.key, each.value) for each in self._budgets.values() if not each.deleting)
+        budgets = [(key, budget) for key, budget in found if budget is not None]
+        return bought_nothing_for(
+            pods, budgets, {each.key.name: each.labels for each in self._views.namespaces.values()}
+        )
+
+    def _gang_members(self, pods: Iterable[Pod]) -> dict[str, frozenset[str]]:
+        """Of gangs that say how many they are, and have pods that wait."""
+        waiting: dict[str, set[str]] = {}
+        for pod in pods:
+            if GANG_SIZE in pod.annotations and (gang := gang_of(pod)):
+                waiting.setdefault(gang, set()).update(each.uid for each in (pod.controller,) if each is not None)
+        return {
+            gang: need_no_machine(self._views.pods.by_index(GANG_PODS, gang), owners)
+            for gang, owners in waiting.items()
+        }
+
+    def _forget_gone(self, waiting: Sequence[Pod]) -> None:
         keys = {record.key for record in self._views.requests.values()} | self._memory.expected.keys()
         self._read.keep(keys)
         self._coming_rooms.keep(keys)
         self._rooms.keep({node.name for node in self._views.nodes.values()})
+        if len(self._asked) > 2 * len(waiting) + SPARE:
+            self._asked = {pod.key: held for pod in waiting if (held := self._asked.get(pod.key)) is not None}
+
+    async def read_ahead(self) -> None:
+        """What is computed of each object, a few at a time: `observe`, which does not yield, finds most of it done."""
+        for number, record in enumerate(tuple(self._views.requests.values()), 1):
+            self._read.of(record)
+            if number % READ_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        for number, node in enumerate(tuple(self._views.nodes.values()), 1):
+            self._lasting_room(node, self._pods_on(node))
+            if number % READ_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        for number, pod in enumerate(tuple(self._views.pods.by_index(WAITING_PODS, YES)), 1):
+            self._asked_by(pod)
+            if number % READ_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        self._waiting_pods()
+        await asyncio.sleep(0)
+
+    def _waiting_pods(self) -> WaitingPods:
+        """Put together once for as long as the same pods wait."""
+        pods = tuple(self._views.pods.by_index(WAITING_PODS, YES))
+        held = self._waiting
+        if len(held.pods) != len(pods) or not all(map(is_, held.pods, pods)):
+            asked = (self._asked_by(pod) for pod in pods)
+            asking = sorted((each for each in asked if each is not None), key=lambda each: each.pod.key)
+            self._waiting = WaitingPods(pods, tuple(asking), {uid_text(pod.uid): pod for pod in pods})
+        return self._waiting
+
+    def _asked_by(self, pod: Pod) -> PodDemand | None:
+        """Read once for each version of a pod."""
+        held = self._asked.get(pod.key)
+        if held is None or held[0] is not pod:
+            held = self._asked[pod.key] = (pod, demand_of_pod(pod, self._policy.scheduler_names))
+        return held[1]
 
     # -- machines ------------------------------------------------------------------------------------------------------
 
     def _room(
         self, node: Node, now: datetime, refused: frozenset[str], *, drains: bool
     ) -> tuple[Capacity, datetime | None]:
-        pods = sorted(self._views.pods.by_index(PODS_BY_NODE, node.name), key=lambda each: each.key)
+        pods = self._pods_on(node)
         if drains:
             return drained_capacity(node, pods, now, refused)
         if refused or any(pod.deletion_requested_at is not None for pod in pods):
             return node_capacity(node, pods, now, refused)  # it changes with time, or with what was refused
-        return self._rooms.get(node.name, (node, *pods), lambda: node_capacity(node, pods, now))
+        return self._lasting_room(node, pods)
+
+    def _pods_on(self, node: Node) -> list[Pod]:
+        return sorted(self._views.pods.by_index(PODS_BY_NODE, node.name), key=lambda each: each.key)
+
+    def _lasting_room(self, node: Node, pods: Sequence[Pod]) -> tuple[Capacity, datetime | None]:
+        """Of a Node that no pod is leaving: when it is looked at makes no difference."""
+        return self._rooms.get(node.name, (node, *pods), lambda: node_capacity(node, pods, ANY_TIME))
 
     def _ends(self, requests: Iterable[KubeObject[GPURequest]]) -> bool:
         """Whether the machine of a Node is being terminated, or will be next."""
@@ -270,9 +357,10 @@ class WorldObserver:
             found = leaving.get(record.annotations.get(MOVE, ""), ()) if REPLACES in record.annotations else ()
             if not found or record.value is None or not living(record):
                 continue
-            name = str(record.key) if on_its_way(record) else record.value.status.node_name or ""
-            nodes = [each.value.status.node_name or "" for each in found if each.value is not None]
-            pods = pods_to_move(pod for node in nodes for pod in self._views.pods.by_index(PODS_BY_NODE, node))
+            own = own_node(self._views.nodes, record)
+            name = str(record.key) if on_its_way(record) or own is None else own.name
+            nodes = [node for each in found if (node := own_node(self._views.nodes, each)) is not None]
+            pods = pods_to_move(pod for node in nodes for pod in self._views.pods.by_index(PODS_BY_NODE, node.name))
             wanted = bought_for(record)
             kept[name] = pods if len(found) == 1 else tuple(pod for pod in pods if uid_text(pod.uid) in wanted)
         return kept
@@ -384,9 +472,7 @@ class WorldObserver:
             return f"NodeClassDeleted: GPUNodeClass {node_class.key.name} is being deleted"
         verdicts = judge_pool(self.pool_observation(key, pool, node_class))
         ready = next(each for each in verdicts if each.type == "Ready")
-        if ready.status is not True or ready.reason == "NodeClassSuspended":
-            return f"{ready.reason}: {ready.message}"
-        return ""
+        return f"{ready.reason}: {ready.message}" if buys_nothing(ready) else ""
 
     def _observes(self, pool: GPUNodePool) -> bool:
         return self._policy.observing or pool.spec.mode == "Observe"

@@ -1,7 +1,7 @@
 """Says what a plan means: on pools, on pods, and to the journal."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -41,12 +41,18 @@ class PlanReporter:
     ) -> None:
         made = list(ordered)
         coming = self._pods_on_their_way(seen)
+        nearest = _counted_at(plan, sorted(seen.pools))
         for pool in seen.pools:
             orders = [each.order for each in made if each.order.pool == pool]
-            self._keep(pool, _report_of(pool, plan, now, orders=orders, coming=coming.get(pool, 0)))
-        for each in seen.observing:
-            would_buy = tuple(order for order in observed.orders if order.pool == each.key)
-            self._keep(each.key, _report_of(each.key, observed, now, would_buy=would_buy))
+            waiting = nearest[pool] + coming.get(pool, 0) + sum(len(each.pods) for each in orders)
+            self._keep(pool, _report_of(pool, plan, now, orders=len(orders), waiting=waiting))
+        observers = sorted(each.key for each in seen.observing)
+        nearest = _counted_at(observed, observers)
+        for pool in observers:
+            would_buy = tuple(order for order in observed.orders if order.pool == pool)
+            waiting = nearest[pool] + sum(len(each.pods) for each in would_buy)
+            self._keep(pool, _report_of(pool, observed, now, waiting=waiting, would_buy=would_buy))
+        self._left_out({*seen.pools, *observers}, now)
         self._tell(seen, plan, made, now)
 
     def report_filled(self, filled: Iterable[AnchoredOrder], now: datetime) -> None:
@@ -74,7 +80,13 @@ class PlanReporter:
             self._announce(pool)
 
     def nothing_waits(self, now: datetime) -> None:
+        self._left_out(frozenset(), now)
+
+    def _left_out(self, planned: Collection[ObjectKey], now: datetime) -> None:
+        """Of the other pools: no pod waits for them."""
         for pool in self._views.pools.values():
+            if pool.key in planned:
+                continue
             report, status = self._memory.reports.get(pool.key), pool.value.status if pool.value is not None else None
             if report is not None:
                 stale = bool(report.waiting or report.would_buy or report.limited)
@@ -124,19 +136,21 @@ class PlanReporter:
                 self._journal.note(ScaleUpNotTriggered(FactSubject(GPU_NODE_POOL, pool.key, pool.uid_text), text))
 
 
+def _counted_at(plan: Plan, pools: Sequence[ObjectKey]) -> Counter[ObjectKey]:
+    """Each pod that no pool serves counts once: at the pool that came nearest, or at the first pool.
+
+    So the pods that wait for each pool add up to all pods that wait.
+    """
+    first = pools[0] if pools else NO_POOL
+    return Counter(next((why.pool for why in each.reasons if why.pool != NO_POOL), first) for each in plan.unserved)
+
+
 def _report_of(
-    pool: ObjectKey,
-    plan: Plan,
-    now: datetime,
-    *,
-    orders: Sequence[Order] = (),
-    would_buy: tuple[Order, ...] = (),
-    coming: int = 0,
+    pool: ObjectKey, plan: Plan, now: datetime, *, waiting: int, orders: int = 0, would_buy: tuple[Order, ...] = ()
 ) -> PlanReport:
     unserved = [each for each in plan.unserved if any(reason.pool in (pool, NO_POOL) for reason in each.reasons)]
     limits = (reason.limit for each in unserved for reason in each.reasons if reason.pool == pool)
-    waiting = len(unserved) + coming + sum(len(each.pods) for each in (*orders, *would_buy))
-    return PlanReport(now, plan.gap, len(orders), len(unserved), waiting, would_buy, next(filter(None, limits), ""))
+    return PlanReport(now, plan.gap, orders, len(unserved), waiting, would_buy, next(filter(None, limits), ""))
 
 
 def _subject(pod: Pod) -> FactSubject:

@@ -3,6 +3,9 @@
 Pods are gathered for a moment first, so that what comes together is planned together. Nothing is planned while no pod
 waits and no pool has `replicas`. Every order is checked against the views once more after the plan: if one of its pods
 is gone or bound meanwhile, nothing is created for it, and the next plan decides again.
+
+The effort of a plan is counted in steps, so it ends. Should it not end in time all the same, pools are told, and quick
+plans serve the pods until it has ended: see `PLANNED_WITHIN`.
 """
 
 import asyncio
@@ -14,35 +17,35 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TypeAlias
 
+from tgp.api.budget import GPUWorkloadBudget
 from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
+from tgp.api.resource import GPU_NODE_POOL
 from tgp.controllers.deps import FeatureSettings
 from tgp.controllers.instances.spend_log import SpendLog
 from tgp.controllers.pools.computed_once import ComputedOnce
 from tgp.controllers.pools.gangs import TornGangs
 from tgp.controllers.pools.indexes import WAITING_PODS, YES
-from tgp.controllers.pools.machine_types import ShapeTable, node_of
+from tgp.controllers.pools.machine_types import ShapeTable
 from tgp.controllers.pools.memory import POOL_SAID, PoolMemory
 from tgp.controllers.pools.nominator import Nominator
 from tgp.controllers.pools.observe import PlanObservation, WorldObserver
 from tgp.controllers.pools.order_creation import OrderCreator
 from tgp.controllers.pools.plan_reports import PlanReporter
 from tgp.controllers.pools.unusable import JustReady, UnusableMachines, UnusableTable
-from tgp.controllers.requests.indexes import BY_POOL_UID, PODS_BY_NODE
+from tgp.controllers.requests.indexes import BY_POOL_UID, PODS_BY_NODE, own_node
 from tgp.controllers.requests.memo import RequestMemos
 from tgp.controllers.requests.purchase_gatherer import Views
+from tgp.core.budgets.admission import stops_pods
 from tgp.core.model.attempts import attempts_of, gpu_resource, open_attempt
-from tgp.core.model.facts import (
-    NoPodWaits,
-    PlanMade,
-)
+from tgp.core.model.facts import FactSubject, NoPodWaits, PlanCutShort, PlanMade
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
 from tgp.core.pools.capacity import ENDED, living, on_its_way
-from tgp.core.pools.demand import asks_for_gpus
+from tgp.core.pools.demand import asks_for_gpus, asks_the_same
 from tgp.core.pools.limits import after_orders
 from tgp.core.pools.orders import (
     AnchoredOrder,
@@ -50,9 +53,11 @@ from tgp.core.pools.orders import (
     anchored,
     slot_number,
 )
+from tgp.core.pools.planner.classes import gang_name
 from tgp.core.pools.planner.world import NO_POOL, Plan, PlanInput, PoolReason, Unserved
 from tgp.core.pools.replicas import missing_slots, world_of_slots
 from tgp.core.requests.node_state import idle
+from tgp.core.requests.own_node import reserved_node_name
 from tgp.ports.clock import Clock
 from tgp.ports.cluster import Cluster, ClusterError
 from tgp.ports.compute import Compute
@@ -61,9 +66,8 @@ from tgp.ports.journal import Journal
 PLAN_KEY = ObjectKey("", "plan")  # there is one plan for all pools
 LEAST_PAUSE, LONGEST_PAUSE = 1.0, 5.0  # seconds between two plans: on a busy machine a look takes long, and pods wait
 PAUSE_BY_LOOK = 10.0  # times the time that the last look took, within these: other work needs the event loop, too
-NOMINATED_AGAIN_AFTER = 2.0  # seconds, where a nomination could not be written
-NOMINATIONS_EVERY = 0.2  # seconds at least between two rounds of nominations that the scheduler removed
 CREATED_AT_ONCE = 8  # requests of one plan
+PLANNED_WITHIN = timedelta(seconds=30)  # ten thousand pods take one; the outer net, and no part of a plan's effort
 POOLS_NAMED = 3  # in one message
 
 Planner: TypeAlias = Callable[[PlanInput], Plan]
@@ -96,6 +100,10 @@ class Batch:
         self._not_before = began + max(LEAST_PAUSE, min(PAUSE_BY_LOOK * took, LONGEST_PAUSE))
 
 
+class PlanOverdue(Exception):
+    """The world that it was made for is out of date: look again, and plan quickly."""
+
+
 class PoolPlanner:
     def __init__(
         self,
@@ -103,6 +111,7 @@ class PoolPlanner:
         policy: FeatureSettings,
         *,
         plan: Planner,
+        quick_plan: Planner,
         observer: WorldObserver,
         memory: PoolMemory,
         shapes: ShapeTable,
@@ -118,6 +127,8 @@ class PoolPlanner:
         self._views = views
         self._policy = policy
         self._plan = plan
+        self._quick_plan = quick_plan
+        self._overdue: asyncio.Task[Plan] | None = None  # a plan that did not end in time, and holds a thread
         self._observer = observer
         self._memory = memory
         self._shapes = shapes
@@ -135,8 +146,6 @@ class PoolPlanner:
         self._learned: ComputedOnce[None] = ComputedOnce()
         self._batch = Batch(policy.batch_idle, policy.batch_max)
         self._waiting = False  # something was waiting when the last reconcile looked
-        self._removed = False  # the scheduler has removed a nomination since the last reconcile
-        self._renominated_at = float("-inf")
 
     # -- what wakes it -------------------------------------------------------------------------------------------------
 
@@ -145,12 +154,12 @@ class PoolPlanner:
         if asks and not asked:
             self._batch.add(self._clock.boottime())
             return (PLAN_KEY,)
-        if asked != asks:
+        if asked != asks or (asks and old is not None and new is not None and not asks_the_same(old, new)):
             return (PLAN_KEY,)
         if asks and old is not None and old.nominated_node and new is not None and not new.nominated_node:
-            self._removed = True
+            self._nominator.pace.removed(self._clock.boottime())
             return (PLAN_KEY,)
-        return (PLAN_KEY,) if self._waiting and _room_changed(old, new) else ()
+        return (PLAN_KEY,) if self._waiting and (_room_changed(old, new) or _gang_changed(old, new)) else ()
 
     def of_node(self, old: Node | None, new: Node | None) -> Iterable[ObjectKey]:
         return (PLAN_KEY,) if self._waiting and (new is None or not new.repeats(old)) else ()
@@ -168,9 +177,21 @@ class PoolPlanner:
     def of_others(self, _old: object, _new: object) -> Iterable[ObjectKey]:
         return (PLAN_KEY,) if self._waiting else ()
 
+    def of_budget(
+        self, old: KubeObject[GPUWorkloadBudget] | None, new: KubeObject[GPUWorkloadBudget] | None
+    ) -> Iterable[ObjectKey]:
+        """Its status is written often, and seldom says that pods may start again, or may not."""
+        return (PLAN_KEY,) if self._waiting and _stopping(old) != _stopping(new) else ()
+
     # -- one reconcile -------------------------------------------------------------------------------------------------
 
     async def reconcile(self, _key: ObjectKey) -> datetime | None:
+        try:
+            return await self._serve_pods()
+        except PlanOverdue:
+            return self._clock.now() + timedelta(seconds=LEAST_PAUSE)
+
+    async def _serve_pods(self) -> datetime | None:
         now, tick = self._clock.now(), self._clock.boottime()
         await self._creator.settle_expected(tick)
         waited, self._waiting = self._waiting, self._anything_waits()
@@ -198,14 +219,14 @@ class PoolPlanner:
         if not self._policy.observing:
             await self._machines.keep(self._unusable)
         self._learn()
-        await asyncio.sleep(0)  # other work waits for the event loop
+        await self._observer.read_ahead()
+        await asyncio.sleep(0)  # other work waits for the event loop, and what that wakes
         waiting = self._waiting_pods()  # as they are now: a nomination that was removed meanwhile is written again
         began = self._clock.boottime()
         seen = self._gather(waiting, now)
         took = self._clock.boottime() - began
         self._batch.pause(tick, took)
-        self._removed = False
-        nominated = await self._nominator.nominate(waiting.values(), seen.machines, self._node_names())
+        await self._nominator.nominate(waiting.values(), seen.machines, self._node_names())
         if filled := await self._fill_replicas(seen, now):
             self._reporter.report_filled(filled, now)
             return now + timedelta(seconds=LEAST_PAUSE)  # limits have changed: pods are planned for after that
@@ -213,27 +234,25 @@ class PoolPlanner:
         plan = await self._planned(seen.world) if seen.world.pools else _without_pools(seen)
         self._batch.pause(tick, took + self._clock.boottime() - began)  # a plan takes the processor, too
         self._memory.placed = {**plan.placed, **seen.nominated}
-        ordered = await self._order(plan, seen, just_ready, now)
+        ordered = await self._order(plan, seen, waiting, just_ready, now)
         abandoned = self._gangs.give_up(plan, waiting, seen.paused, now)
         for pool in abandoned.pools:
             self._announce(pool)
         observed = await self._observed(seen, plan)
         self._reporter.report(seen, plan, ordered, observed, now)
-        soon = None if nominated else now + timedelta(seconds=NOMINATED_AGAIN_AFTER)
-        moments = (seen.look_again_at, just_ready.until, abandoned.until, soon, self._creator.settled_at(now, tick))
+        removed = self._nominator.pace.due
+        again = None if removed is None else now + timedelta(seconds=removed - tick)
+        moments = (seen.look_again_at, just_ready.until, abandoned.until, again, self._creator.settled_at(now, tick))
         return min((each for each in moments if each is not None), default=None)
 
     async def _nominate_again(self, now: datetime, tick: float) -> float:
-        """At once, without a plan: until then another pod can take the machine. Returns when to look again."""
-        if not self._removed:
-            return float("inf")
-        if tick < (next_round := self._renominated_at + NOMINATIONS_EVERY):
-            return next_round
-        self._removed, self._renominated_at = False, tick
-        machines = self._observer.observe(now).machines
-        done = await self._nominator.nominate(self._waiting_pods().values(), machines, self._node_names())
-        self._removed = self._removed or not done
-        return tick + NOMINATIONS_EVERY if self._removed else float("inf")
+        """Without a plan: until then another pod can take the machine. Returns when to look again."""
+        due = self._nominator.pace.due
+        if due is not None and due <= tick:
+            machines = self._observer.observe(now).machines
+            await self._nominator.nominate(self._waiting_pods().values(), machines, self._node_names())
+            due = self._nominator.pace.due
+        return float("inf") if due is None else due
 
     def _waiting_pods(self) -> dict[str, Pod]:
         """By uid."""
@@ -262,7 +281,7 @@ class PoolPlanner:
         """From each request once, as long as neither it nor its Node changes."""
         requests = self._views.requests
         for record in requests.values():
-            node = node_of(self._views, record)
+            node = own_node(self._views.nodes, record)
             self._learned.get(record.key, (record, node), partial(self._learn_from, record, node))
         self._learned.keep({record.key for record in requests.values()})
 
@@ -274,7 +293,7 @@ class PoolPlanner:
     def _gather(self, waiting: Mapping[str, Pod], now: datetime) -> PlanObservation:
         memory = self._memory
         seen = self._observer.observe(now)
-        memory.disagreements.learn(memory.placed, waiting, seen.own_nodes, now)
+        memory.disagreements.learn(memory.placed, waiting, seen.ready_nodes, now)
         memory.forget_requests(record.key for record in self._views.requests.values())
         memory.forget_pods(waiting)
         return seen
@@ -283,7 +302,7 @@ class PoolPlanner:
         if not (world.pods and world.pools):
             return Plan()
         began = self._clock.boottime()
-        plan = await self._compute.run(lambda: self._plan(world))
+        plan = await self._computed(world)
         reasons = Counter(each.reasons[0].reason for each in plan.unserved if each.reasons)
         outcome = "Ordered" if plan.orders else "Unserved" if plan.unserved else "Placed"
         self._journal.note(
@@ -299,15 +318,42 @@ class PoolPlanner:
         )
         return plan
 
+    async def _computed(self, world: PlanInput) -> Plan:
+        if self._overdue is not None and not self._overdue.done():
+            return self._quick_plan(world)  # here, on the event loop: what is stuck may hold every thread
+        self._overdue = None
+        planning = asyncio.ensure_future(self._compute.run(lambda: self._plan(world)))
+        try:
+            await asyncio.wait((planning,), timeout=PLANNED_WITHIN.total_seconds())
+        except asyncio.CancelledError:
+            planning.cancel()
+            raise
+        if planning.done():
+            return planning.result()
+        self._overdue = planning
+        planning.add_done_callback(_drop)
+        for each in world.pools:
+            pool = self._views.pools.get(each.key)
+            if pool is not None:
+                subject = FactSubject(GPU_NODE_POOL, pool.key, pool.uid_text)
+                self._journal.note(PlanCutShort(subject, len(world.pods), PLANNED_WITHIN))
+        raise PlanOverdue
+
     # -- orders --------------------------------------------------------------------------------------------------------
 
     async def _order(
-        self, plan: Plan, seen: PlanObservation, just_ready: JustReady, now: datetime
+        self,
+        plan: Plan,
+        seen: PlanObservation,
+        waiting: Mapping[str, Pod],
+        just_ready: JustReady,
+        now: datetime,
     ) -> list[AnchoredOrder]:
+        """`waiting`: pods as they were when the plan was made, by uid."""
         still = [
             each
             for each in plan.orders
-            if all(self._still_waits(pod) and uid_text(pod.uid) not in just_ready.pods for pod in each.pods)
+            if all(self._still_waits(uid, waiting) and uid not in just_ready.pods for uid in map(_uid, each.pods))
         ]
         wanted, created = list(anchored(still, self._taken(), self._coming(seen))), []
         for start in range(0, len(wanted), CREATED_AT_ONCE):
@@ -318,9 +364,13 @@ class PoolPlanner:
                 raise errors[0]
         return created
 
-    def _still_waits(self, pod: Pod) -> bool:
-        found = self._views.pods.get(pod.key)
-        return found is not None and found.uid == pod.uid and asks_for_gpus(found)
+    def _still_waits(self, uid: str, waiting: Mapping[str, Pod]) -> bool:
+        """As it did when the plan was made: it may have been bound, deleted or edited meanwhile."""
+        before = waiting.get(uid)
+        found = self._views.pods.get(before.key) if before is not None else None
+        if before is None or found is None or found.uid != before.uid:
+            return False
+        return found is before or (asks_for_gpus(found) and asks_the_same(found, before))
 
     def _taken(self) -> set[str]:
         """Anchors of requests that live, or may. Only those of pools count: what a user annotates anchors nothing."""
@@ -356,7 +406,7 @@ class PoolPlanner:
             return living(record)
         if slot_number(anchor_of(record)) is not None:
             return True
-        there = self._views.pods.by_index(PODS_BY_NODE, record.value.status.node_name or "")
+        there = self._views.pods.by_index(PODS_BY_NODE, reserved_node_name(record))
         return idle(there, gpu_resource(open_attempt(attempts_of(record))))
 
     async def create(self, wanted: AnchoredOrder, seen: PlanObservation, now: datetime) -> bool:
@@ -370,13 +420,15 @@ class PoolPlanner:
         return missing_slots(pool, taken)
 
     async def _fill_replicas(self, seen: PlanObservation, now: datetime) -> list[AnchoredOrder]:
-        created = []
+        created = list[AnchoredOrder]()
+        specs = {each.key: each.pool for each in seen.world.pools}
         for planned in seen.world.pools:
             pool = seen.pools.get(planned.key)
             slots = tuple(self._missing(pool)) if pool is not None else ()
             if not slots or pool is None:
                 continue
-            world = world_of_slots(seen.world, planned, slots)
+            rooms = after_orders(seen.world.limits, (each.order for each in created), specs)
+            world = world_of_slots(replace(seen.world, limits=rooms), planned, slots)
             plan = await self._planned(world)
             self._reporter.tell_pool(pool, plan.unserved, now)
             for order in plan.orders:
@@ -397,6 +449,12 @@ class PoolPlanner:
         return await self._planned(world, observing=True)
 
 
+def _drop(overdue: asyncio.Task[Plan]) -> None:
+    """Its world is gone, and so is what it says. An error that is not read would be logged as a fault of the loop."""
+    if not overdue.cancelled():
+        overdue.exception()
+
+
 def _without_pools(seen: PlanObservation) -> Plan:
     """Where no pool may buy, every pod that waits gets that as its reason."""
     reason = PoolReason(NO_POOL, "NoPoolReady", "no GPUNodePool can buy: see kubectl get gpunodepools -A")
@@ -411,6 +469,23 @@ def _room_changed(old: Pod | None, new: Pod | None) -> bool:
     before = (old.node, old.finished, old.deletion_requested_at) if old is not None else ("", False, None)
     after = (new.node, new.finished, new.deletion_requested_at) if new is not None else ("", False, None)
     return before != after
+
+
+def _uid(pod: Pod) -> str:
+    return uid_text(pod.uid)
+
+
+def _gang_changed(old: Pod | None, new: Pod | None) -> bool:
+    """A pod of a gang came or went: whatever it asks for, the others may have waited for it."""
+    only = (new or old) if old is None or new is None else None
+    return only is not None and bool(gang_name(only))
+
+
+def _stopping(budget: KubeObject[GPUWorkloadBudget] | None) -> int | None:
+    """Of one for whose pods nothing is bought, by which spec; None: it is none."""
+    if budget is None or budget.value is None or budget.deleting or not stops_pods(budget.value):
+        return None
+    return budget.generation
 
 
 def _stage(record: KubeObject[GPURequest] | None) -> tuple[object, ...]:

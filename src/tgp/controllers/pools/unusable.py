@@ -6,9 +6,8 @@ from datetime import datetime
 from typing import TypeAlias
 
 from tgp.api.request import GPURequest
-from tgp.controllers.pools.machine_types import node_of
 from tgp.controllers.pools.remembered_table import RememberedTable
-from tgp.controllers.requests.indexes import PODS_BY_NODE
+from tgp.controllers.requests.indexes import PODS_BY_NODE, own_node
 from tgp.controllers.requests.purchase_gatherer import Views
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
@@ -16,8 +15,8 @@ from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
 from tgp.core.pools.capacity import on_its_way
-from tgp.core.pools.gangs import gang_name
 from tgp.core.pools.orders import bought_for, family
+from tgp.core.pools.planner.classes import gang_name
 from tgp.core.pools.runaway import (
     MOST_CHARACTERS,
     MOST_LINES,
@@ -86,9 +85,11 @@ class UnusableMachines:
         if not len(self._runaways):
             return
         ready_at = {
-            record.value.status.node_name: record.value.status.ready_at
+            node.name: record.value.status.ready_at
             for record in self._views.requests.values()
-            if record.value is not None and record.value.status.node_name and record.value.status.ready_at
+            if record.value is not None
+            and record.value.status.ready_at
+            and (node := own_node(self._views.nodes, record)) is not None
         }
         self._runaways.forget((pod for pod in self._views.pods.values() if pod.node), ready_at, waiting, now)
 
@@ -113,7 +114,7 @@ class UnusableMachines:
     def _unused(self, waiting: Mapping[str, Pod]) -> Iterator[_Unused]:
         families: dict[str, list[Pod]] | None = None
         for record in sorted(self._views.requests.values(), key=lambda each: each.key):
-            node = node_of(self._views, record)
+            node = own_node(self._views.nodes, record)
             if node is None or on_its_way(record):
                 continue
             there = tuple(self._views.pods.by_index(PODS_BY_NODE, node.name))

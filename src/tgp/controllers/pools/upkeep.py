@@ -71,6 +71,7 @@ class PoolRequestReconciler:
                 await self._delete(seen.record)
                 if offer is not None and not care.paused and not takes_over(seen.record):
                     self._memory.leave_out(offer, care.why, seen.now)
+                self._memory.withdrew(key, care.why)
                 self._journal.note(RequestWithdrawn(subject_of(seen.record), care.why))
             case Remove():
                 await self._delete(seen.record)

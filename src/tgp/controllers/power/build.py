@@ -8,8 +8,21 @@ from tgp.controllers.power.reconciler import PowerReconciler
 
 
 def build(deps: Deps, stores: Stores, pools: Pools) -> list[Controller]:
+    node_groups = NodeGroupReconciler(
+        pools.views,
+        deps.settings.node_groups,
+        deps.settings.namespace,
+        cluster=deps.cluster,
+        journal=deps.journal,
+        clock=deps.clock,
+    )
     reconciler = PowerReconciler(
-        pools.views, observer=pools.observer, planner=pools.planner, memory=pools.memory, clock=deps.clock
+        pools.views,
+        observer=pools.observer,
+        planner=pools.planner,
+        memory=pools.memory,
+        node_groups=node_groups,
+        clock=deps.clock,
     )
     controller = Controller(
         "power",
@@ -25,19 +38,10 @@ def build(deps: Deps, stores: Stores, pools: Pools) -> list[Controller]:
         also_reads=(stores.pods, stores.namespaces, stores.daemon_sets),
         workers=1,
     )
-    groups = deps.settings.node_groups
-    return [controller, _node_groups(deps, stores, pools)] if groups else [controller]
+    return [controller, _node_groups(stores, node_groups)] if deps.settings.node_groups else [controller]
 
 
-def _node_groups(deps: Deps, stores: Stores, pools: Pools) -> Controller:
-    reconciler = NodeGroupReconciler(
-        pools.views,
-        deps.settings.node_groups,
-        deps.settings.namespace,
-        cluster=deps.cluster,
-        journal=deps.journal,
-        clock=deps.clock,
-    )
+def _node_groups(stores: Stores, reconciler: NodeGroupReconciler) -> Controller:
     stores.sweeps.send(KEY)
     return Controller(
         "node-groups",

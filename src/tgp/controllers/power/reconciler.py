@@ -11,6 +11,7 @@ from tgp.controllers.pools.indexes import BY_CLASS
 from tgp.controllers.pools.memory import PoolMemory
 from tgp.controllers.pools.observe import WorldObserver
 from tgp.controllers.pools.planner import PoolPlanner
+from tgp.controllers.power.node_groups import KEY, NodeGroupReconciler
 from tgp.controllers.requests.indexes import PODS_BY_NODE
 from tgp.controllers.requests.purchase_gatherer import Views
 from tgp.core.market.sources import machines_of
@@ -35,12 +36,20 @@ class PowerReconciler:
     """A reconciler whose keys are pools."""
 
     def __init__(
-        self, views: Views, *, observer: WorldObserver, planner: PoolPlanner, memory: PoolMemory, clock: Clock
+        self,
+        views: Views,
+        *,
+        observer: WorldObserver,
+        planner: PoolPlanner,
+        memory: PoolMemory,
+        node_groups: NodeGroupReconciler,
+        clock: Clock,
     ) -> None:
         self._views = views
         self._observer = observer
         self._planner = planner
         self._memory = memory
+        self._node_groups = node_groups
         self._clock = clock
 
     # -- what wakes it -------------------------------------------------------------------------------------------------
@@ -87,6 +96,8 @@ class PowerReconciler:
         node_class = self._class_of(pool) if pool is not None else None
         if pool is None or pool.value is None or node_class is None:
             return None
+        if key == self._node_groups.left_pool:
+            await self._node_groups.reconcile(KEY)
         seen = PowerObservation(key, pool.value, now, tuple(self._machines(node_class)))
         if any(may_be_wanted(each, now) for each in seen.machines):
             world = self._observer.observe(now)

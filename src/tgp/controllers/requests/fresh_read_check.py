@@ -4,9 +4,9 @@ A watch may have stopped unnoticed. Deleting a request, suspending its class or 
 the API server accepted it, and not only when a cache shows it.
 
 The request is read for each order. Its class and the operator's Namespace are read once a second for all orders
-together: a suspension or a hold stops every order that is sent a second or more after it was accepted. An order is
-valid for a few seconds counted from the oldest of these reads, and not from the check: sharing makes no order valid for
-longer than reading everything for itself would.
+together. An order is valid for a few seconds counted from the oldest of these reads, and not from the check: sharing
+makes no order valid for longer than reading everything for itself would. So a suspension or a hold stops every order
+but those whose reads were under way: they have that second, and the time of the other reads and of a new connection.
 """
 
 import asyncio

@@ -4,9 +4,13 @@ from tgp.api.request import GPURequest
 from tgp.core.model.attempts import attempts_of, copied, open_attempt
 from tgp.core.model.costs import class_of
 from tgp.core.model.kube_object import KubeObject
+from tgp.core.model.node import Node
+from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
 from tgp.core.model.token import plain_uid
 from tgp.core.requests.node_metadata import pool_key, pool_owner
+from tgp.core.requests.own_node import is_own_node, reserved_node_name
+from tgp.ports.cluster import View
 
 BY_NODE_CLASS = "nodeClass"
 BY_NODE = "node"
@@ -33,7 +37,8 @@ def by_pool(record: KubeObject[GPURequest]) -> tuple[str, ...]:
 
 
 def by_node(record: KubeObject[GPURequest]) -> tuple[str, ...]:
-    name = record.value.status.node_name if record.value is not None else None
+    """The name reserved for its Node. Whether that Node is its own, `owners_of` says."""
+    name = reserved_node_name(record)
     return (name,) if name else ()
 
 
@@ -83,3 +88,9 @@ INDEXES = {
 
 def by_node_name(pod: Pod) -> tuple[str, ...]:
     return (pod.node,) if pod.node else ()
+
+
+def own_node(nodes: View[Node], record: KubeObject[GPURequest]) -> Node | None:
+    """The Node of a request's machine; None: it has none, or the Node of that name is not its own."""
+    node = nodes.get(ObjectKey("", reserved_node_name(record)))
+    return node if is_own_node(record, node) else None

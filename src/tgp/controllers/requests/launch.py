@@ -53,7 +53,7 @@ from tgp.ports.leadership import NotLeading
 from tgp.ports.reconciler import SOON
 
 BUSY_PAUSE, BUSY_LONGEST = timedelta(seconds=20), timedelta(minutes=5)  # where a provider names none, or a long one
-LOOK_GOOD_FOR = 5.0  # seconds after the oldest read: within them the order is sent, or it is prepared again
+LOOK_GOOD_FOR = 3.0  # seconds after the oldest read: within them the order is sent, or it is prepared again
 REWRITES_MAX = 8  # of an id that must not be lost, while other clients write the same request
 QUEUED_LONGEST = timedelta(minutes=10)  # behind other orders of its account; then it is prepared again
 BUSY_MAX = 3  # pauses before one order; then the next offer is tried
@@ -137,7 +137,7 @@ class Launcher:
         """Record that there is no machine, and put the offer into cooldown where it was at fault."""
         attempt, outcome, message = step.attempt, step.outcome, in_short(step.message)
         now = self._clock.now().replace(microsecond=0)
-        over = replace(attempt, ended_at=now, outcome=outcome, message=message)
+        over = replace(attempt, ended_at=now, outcome=outcome, message=message, counts_until=step.counts_until)
         await self._gateway.discard(attempt)
         await self._status.write(replace(observation.with_attempt(over), now=now), Wait(outcome, message), memory)
         self._instance_cache.forget(attempt.token)

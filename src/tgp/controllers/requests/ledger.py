@@ -16,6 +16,7 @@ from tgp.controllers.instances.accounts import AccountTable
 from tgp.controllers.instances.cache import InstanceCache
 from tgp.controllers.requests.indexes import by_node_class
 from tgp.core.inventory.limits import (
+    COUNTED_ON_FOR,
     NOTHING_USED,
     Limits,
     Reservation,
@@ -36,6 +37,7 @@ BELIEVED_GONE_AFTER = 150.0  # seconds: longer than the latest order (60 s) plus
 
 # Whose limits a machine counts against: a class by its name, a pool by its key.
 Group: TypeAlias = str | ObjectKey
+Counts: TypeAlias = Callable[[KubeObject[GPURequest], Attempt], bool]  # against its class, as it is recorded
 
 
 class GroupLimits(msgspec.Struct, frozen=True):
@@ -56,12 +58,27 @@ class _Presumed(msgspec.Struct, frozen=True):
     holding: Reservation
 
 
+class _Claim(msgspec.Struct, frozen=True):
+    """A machine of a request in whose class it does not count by its record alone."""
+
+    record: KubeObject[GPURequest]
+    attempt: Attempt
+    group: Group
+    until: datetime | None  # of one that is presumed lost; None: it may run
+    holding: Reservation
+
+
 class Ledger:
     """Keeps a sum per class and per pool, changed with each record: a check does not look at all requests."""
 
     def __init__(
-        self, strays: Callable[[Group], Iterable[Reservation]] = lambda _group: (), *, now: Callable[[], datetime]
+        self,
+        strays: Callable[[Group], Iterable[Reservation]] = lambda _group: (),
+        *,
+        counts: Counts = lambda _record, _attempt: True,
+        now: Callable[[], datetime],
     ) -> None:
+        self._counts = counts
         self._now = now
         self._strays = strays  # machines of a class or a pool that no request owns, and that are not gone yet
         self._recorded: dict[str, _Entry] = {}  # by uid: what the view shows
@@ -69,6 +86,7 @@ class Ledger:
         self._counted: dict[str, _Entry] = {}  # by uid: what is in the sums, the noted before the recorded
         self._sums: dict[Group, Usage] = {}
         self._presumed: dict[str, tuple[_Presumed, ...]] = {}  # by uid of the request
+        self._claims: dict[str, tuple[_Claim, ...]] = {}  # by uid of the request
 
     def used(self, group: Group, *, without: str = "") -> Usage:
         """What counts against the limits of a class or a pool now, each request once; `without` this uid."""
@@ -83,7 +101,18 @@ class Ledger:
         for lost in self._still_presumed(group):
             if lost.uid not in strays:
                 total = total.plus(lost)
+        for uid, claims in self._claims.items():
+            proved = [each for each in claims if each.holding.uid not in strays and self._proves(each, group)]
+            counted = self._counted.get(uid)
+            if uid == without or (counted is not None and group in counted.groups):
+                proved = [each for each in proved if each.until is not None]
+            for claim in proved:
+                total = total.plus(claim.holding)
         return total
+
+    def _proves(self, claim: _Claim, group: Group) -> bool:
+        over = claim.until is not None and claim.until <= self._now()
+        return claim.group == group and not over and self._counts(claim.record, claim.attempt)
 
     def reserve(self, limited: Iterable[GroupLimits], wanted: Reservation) -> str:
         """Note the reservation if it fits all limits. Returns why it does not; empty: it is noted."""
@@ -102,15 +131,32 @@ class Ledger:
         uid = plain_uid(changed.uid_text)
         self._recorded.pop(uid, None)
         self._presumed.pop(uid, None)
+        self._claims.pop(uid, None)
         if new is None:
             self._noted.pop(uid, None)
         else:
-            groups, holding = groups_of(new), _holding(new)
-            if holding is not None:
-                self._recorded[uid] = _Entry(groups, holding)
-            if lost := presumed_by(new):
-                self._presumed[uid] = tuple(_Presumed(groups, until, each) for until, each in lost)
+            self._record(uid, new)
         self._count(uid)
+
+    def _record(self, uid: str, record: KubeObject[GPURequest]) -> None:
+        """What this process reserved counts as reserved; of anything else its class may need more than the record."""
+        attempt, groups, claims = None if copied(record) else open_attempt(attempts_of(record)), groups_of(record), []
+        pools = tuple(each for each in groups if not isinstance(each, str))
+        classes = [each for each in groups if isinstance(each, str)]
+        if attempt is not None:
+            counts = self._counts(record, attempt) or uid in self._noted
+            holding = reservation_of(uid, attempt)
+            self._recorded[uid] = _Entry(groups if counts else pools, holding)
+            claims += [] if counts else [_Claim(record, attempt, each, None, holding) for each in classes]
+        lost = []
+        for each, until, holding in presumed_by(record, self._now()):
+            counts = self._counts(record, each)
+            lost.append(_Presumed(groups if counts else pools, until, holding))
+            claims += [] if counts else [_Claim(record, each, group, until, holding) for group in classes]
+        if lost:
+            self._presumed[uid] = tuple(lost)
+        if claims:
+            self._claims[uid] = tuple(claims)
 
     def seen(self, uid: str) -> None:
         """The view shows this request at least as new as our last write: from now on its status counts."""
@@ -150,16 +196,10 @@ def groups_of(record: KubeObject[GPURequest]) -> tuple[Group, ...]:
     return (*by_node_class(record), *((pool,) if pool is not None else ()))
 
 
-def _holding(record: KubeObject[GPURequest]) -> Reservation | None:
-    """A restored copy reserves nothing: the machines in its status belong to another object."""
-    if copied(record):
-        return None
-    attempt = open_attempt(attempts_of(record))
-    return reservation_of(plain_uid(record.uid_text), attempt) if attempt is not None else None
-
-
-def presumed_by(record: KubeObject[GPURequest]) -> tuple[tuple[datetime, Reservation], ...]:
-    return () if copied(record) else tuple(presumed_of(attempts_of(record)))
+def presumed_by(record: KubeObject[GPURequest], now: datetime) -> list[tuple[Attempt, datetime, Reservation]]:
+    """Machines that only lists declare gone. None counts for longer than an hour from now, whatever is recorded."""
+    rows = () if copied(record) else attempts_of(record)
+    return [(row, min(until, now + COUNTED_ON_FOR), held) for row in rows for until, held in presumed_of((row,))]
 
 
 class _Vanished(msgspec.Struct, frozen=True):
@@ -173,7 +213,14 @@ class _Vanished(msgspec.Struct, frozen=True):
 class VanishedRequests:
     """Requests that vanished with a machine, or whose status was erased: they count until the machine is gone."""
 
-    def __init__(self, instance_cache: InstanceCache, accounts: AccountTable, clock: Clock) -> None:
+    def __init__(
+        self,
+        instance_cache: InstanceCache,
+        accounts: AccountTable,
+        clock: Clock,
+        counts: Counts = lambda _record, _attempt: True,
+    ) -> None:
+        self._counts = counts
         self._instance_cache = instance_cache
         self._accounts = accounts
         self._now = clock.now
@@ -190,9 +237,8 @@ class VanishedRequests:
             return
         if attempt.account:
             uid = plain_uid(old.uid_text)
-            self._vanished[uid] = _Vanished(
-                groups_of(old), attempt.account, attempt.token, self._boottime(), reservation_of(uid, attempt)
-            )
+            groups, holding = self._groups(old, attempt), reservation_of(uid, attempt)
+            self._vanished[uid] = _Vanished(groups, attempt.account, attempt.token, self._boottime(), holding)
 
     def prices(self) -> dict[str, int | None]:
         """By token: what their machines cost an hour; None: unknown."""
@@ -212,7 +258,12 @@ class VanishedRequests:
 
     def _keep_presumed(self, gone: KubeObject[GPURequest]) -> None:
         """Deleting a request must not free the limits while its machine may still run."""
-        self._presumed.update({each.uid: (groups_of(gone), until, each) for until, each in presumed_by(gone)})
+        found = presumed_by(gone, self._now())
+        self._presumed.update({each.uid: (self._groups(gone, row), until, each) for row, until, each in found})
+
+    def _groups(self, record: KubeObject[GPURequest], attempt: Attempt) -> tuple[Group, ...]:
+        counts = self._counts(record, attempt)
+        return tuple(each for each in groups_of(record) if counts or not isinstance(each, str))
 
     def _accounts_for(self, attempt: Attempt, record: KubeObject[GPURequest]) -> bool:
         """Whether the record shows the attempt's outcome: not if a user ended it in the status while it is listed."""

@@ -115,7 +115,7 @@ class MachineGateway:
         try:
             cloud = await self._open(account.access.source)
             if isinstance(cloud, HasLeftovers):
-                await cloud.tidy(attempt.token)
+                await cloud.cleanup(attempt.token)
         except KeyRefused:
             return
         except CloudError as error:

@@ -15,7 +15,7 @@ from tgp.controllers.instances.accounts import AccountTable
 from tgp.controllers.instances.cache import InstanceCache
 from tgp.controllers.instances.consistency import Consistency
 from tgp.controllers.market.reconciler import MarketState
-from tgp.controllers.requests.indexes import BY_NODE_CLASS, PODS_BY_NODE
+from tgp.controllers.requests.indexes import BY_NODE_CLASS, PODS_BY_NODE, own_node
 from tgp.controllers.requests.leader_guard import LeaderGuard
 from tgp.controllers.requests.memo import RequestMemo
 from tgp.controllers.requests.purchase_gatherer import PurchaseGatherer, Views, access_names
@@ -36,8 +36,14 @@ from tgp.core.model.token import plain_uid, read_token
 from tgp.core.requests.attempt_account import foreign, has_foreign_token, moved, unresolved
 from tgp.core.requests.node_names import node_name_for
 from tgp.core.requests.node_reading import NodeInput, read_node
-from tgp.core.requests.node_state import read_provider_id
-from tgp.core.requests.observation import AccessObservation, ClassMember, MachinesInUse, RequestObservation
+from tgp.core.requests.node_state import provider_id_of, read_provider_id, registered
+from tgp.core.requests.observation import (
+    AccessObservation,
+    ClassMember,
+    MachinesInUse,
+    NodeObservation,
+    RequestObservation,
+)
 from tgp.core.requests.outage import serves
 from tgp.core.requests.provider_reports import listed_price, with_reports
 from tgp.core.requests.steps import TerminationReason
@@ -204,13 +210,25 @@ class RequestObserver:
         record, pool = observation.record, observation.pool
         chosen = self._purchases.class_for(record)
         observation = replace(observation, chosen=chosen, observing=self._policy.observing, hold=self._purchases.hold())
-        if not observation.may_order or not isinstance(chosen, Chosen):
+        if not observation.may_order:
+            return replace(observation, node=self._node_in_doubt(observation))
+        if not isinstance(chosen, Chosen):
             return observation
         return replace(
             observation,
             held=self._purchases.held_by_others(record, chosen.name),
             held_of_pool=self._purchases.held_by_others(record, pool.key) if pool is not None else NOTHING_USED,
         )
+
+    def _node_in_doubt(self, observation: RequestObservation) -> NodeObservation:
+        """A rented machine that became a Node exists, whatever became of its order. One you own always has its Node."""
+        record, attempt, account = observation.record, observation.attempt, observation.account
+        if attempt is None or account is None or account.owned:
+            return NodeObservation()
+        name = node_name_for(record.key, attempt.token, account)
+        node = self._views.nodes.get(ObjectKey("", name))
+        ours = registered(node, name, provider_id_of(provider_of(attempt), attempt.token), record.created_at)
+        return NodeObservation(registered=node if ours else None)
 
     def _presence(self, record: KubeObject[GPURequest], attempt: Attempt, account: CloudAccount | None) -> Presence:
         """Tenants may write statuses: only the request's own token is looked for, in an account of the table."""
@@ -284,22 +302,30 @@ class RequestObserver:
         return MachinesInUse()
 
     def _seen_by_nodes(self) -> MachinesInUse:
-        served = [(record, seen) for record, request, seen in self._serving() if request.status.instance_id]
+        proven = tuple(self._proven())
+        served = [(record, seen) for record, asks, seen in proven if serves(asks) and asks.status.instance_id]
         unreachable = tuple((record, seen) for record, seen in served if seen is None or seen.ready is not True)
-        return MachinesInUse(len(served), unreachable, any(map(_loses_node, self._views.requests.values())))
+        return MachinesInUse(len(served), unreachable, any(_loses_node(asks) for _, asks, _ in proven))
 
     def _seen_by_mesh(self) -> MachinesInUse:
         statuses = (
             self._mesh_status(attempt.token, seen).ok
-            for record, _, seen in self._serving()
-            if (attempt := open_attempt(attempts_of(record))) is not None
+            for record, request, seen in self._proven()
+            if serves(request) and (attempt := open_attempt(attempts_of(record))) is not None
         )
         return MachinesInUse(in_mesh=tuple(statuses))
 
-    def _serving(self) -> Iterator[tuple[KubeObject[GPURequest], GPURequest, Node | None]]:
+    def _proven(self) -> Iterator[tuple[KubeObject[GPURequest], GPURequest, Node | None]]:
+        """Requests with a machine that its own Node or its provider shows: a status alone stops no termination."""
         for record in self._views.requests.values():
-            if record.value is not None and serves(record.value):
-                yield record, record.value, self._views.nodes.get(ObjectKey("", record.value.status.node_name or ""))
+            node = own_node(self._views.nodes, record)
+            if record.value is not None and (node is not None or self._is_listed(record)):
+                yield record, record.value, node
+
+    def _is_listed(self, record: KubeObject[GPURequest]) -> bool:
+        attempt = open_attempt(attempts_of(record))
+        listed = self._instance_cache.of_request(plain_uid(record.uid_text))
+        return attempt is not None and any(one.token == attempt.token for _, one in listed)
 
     def facts(self, provider: str) -> CloudFacts | None:
         return known_facts(self._clouds, provider)
@@ -314,7 +340,6 @@ def settle_window(lease: timedelta, facts: CloudFacts | None) -> timedelta:
     return lease + late + SETTLE_MARGIN
 
 
-def _loses_node(record: KubeObject[GPURequest]) -> bool:
-    conditions = record.value.status.conditions if record.value is not None else ()
+def _loses_node(request: GPURequest) -> bool:
     lost = ("Terminating", "True", TerminationReason.NODE_LOST)
-    return any((each.type, each.status, each.reason) == lost for each in conditions)
+    return any((each.type, each.status, each.reason) == lost for each in request.status.conditions)

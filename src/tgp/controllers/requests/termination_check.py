@@ -11,6 +11,7 @@ from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.requests.lifecycle import next_step
 from tgp.core.requests.observation import RequestObservation
+from tgp.core.requests.own_node import reserved_node_name
 from tgp.core.requests.steps import StartTermination, TerminationReason
 from tgp.ports.cluster import Cluster, ClusterBusy, NotFound, View
 
@@ -51,7 +52,7 @@ class TerminationCheck:
 
     async def _confirm_loss(self, observation: RequestObservation) -> None:
         """The Node is read by name before its machine is terminated: a list may have omitted it."""
-        key = ObjectKey("", observation.status.node_name or "")
+        key = ObjectKey("", reserved_node_name(observation.record))
         try:
             found = await self._cluster.read(NODE, key)
         except NotFound:

@@ -7,11 +7,11 @@ window, the buckets are emptied when the next one begins, and what ran across th
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from tgp.core.budgets.period import LONGEST, Period
-from tgp.core.budgets.spans import Sighting
+from tgp.core.budgets.spans import UID_BYTES, Sighting
 from tgp.core.model.arrays import Ints, np
 
 BUCKETS = 720
@@ -20,6 +20,7 @@ HOURS_KEPT = 31 * 24
 ENDED_KEPT = 90  # seconds for which a pod that ended is remembered by name
 NEVER = 1 << 62
 COUNTED_BEFORE = 60  # seconds: what ended longer than this before the last write was in it
+REST = b"\xff" * UID_BYTES  # instead of a uid: open pods that an account has no room for one by one
 
 # The series of an account. Time is in milli-GPU-seconds, money in micro-dollars an hour times seconds.
 USED, UNSURE, USD, UNPRICED = range(4)
@@ -34,6 +35,24 @@ class OpenPod(NamedTuple):
     milli: int
     rate: int | None = None  # micro-dollars an hour; None: the Node has no price
     sure_until: int | None = None  # None: its Node reports
+    first: int | None = None  # when it started, where its span was cut; None: it was not
+    before: int = 0  # what it used from there until its start here, in milli-GPU-seconds: that is closed already
+
+    def cut(self, now: int) -> "OpenPod":
+        """The same, open from now on."""
+        if self.start is None or now <= self.start:
+            return self
+        before = self.before + self.milli * (now - self.start)
+        return self._replace(start=now, first=self.start if self.first is None else self.first, before=before)
+
+    def used(self, begin: int, now: int) -> int:
+        """Since `begin`, to name it by. Of what it used before a cut, the part of that time."""
+        if self.start is None:
+            return 0
+        used = self.milli * max(0, now - max(self.start, begin))
+        if self.first is not None and begin < self.start:
+            used += self.before * (self.start - max(self.first, begin)) // (self.start - self.first)
+        return used
 
     def amount(self, series: int) -> int:
         """What it adds to a series every second."""
@@ -124,13 +143,17 @@ class BudgetAccount:
         held = self.open.get(seen.uid)
         if seen.end is not None:
             return self._close(seen, held, now, since)
-        start = seen.start if held is None or held.start is None else held.start
-        if start is not None and since is not None and held is None:
-            start = max(start, since)
+        cut = held
         if held is not None and held.start is not None and (held.milli, held.rate) != (seen.milli, seen.rate):
-            self._charge_pod(held, held.start, now)  # the span is cut here
-            start = max(now, held.start)
-        after = OpenPod(start, seen.milli, seen.rate, seen.sure_until)
+            self.charge_pod(held, held.start, now)  # the span is cut here
+            cut = held.cut(now)
+        if cut is not None and cut.start is not None:
+            after = cut._replace(milli=seen.milli, rate=seen.rate, sure_until=seen.sure_until)
+        else:
+            start = seen.start
+            if start is not None and since is not None and held is None:
+                start = max(start, since)
+            after = OpenPod(start, seen.milli, seen.rate, seen.sure_until)
         self.open[seen.uid] = after
         return after != held
 
@@ -146,10 +169,20 @@ class BudgetAccount:
         milli, rate = (
             (held.milli, held.rate) if held is not None and held.start is not None else (seen.milli, seen.rate)
         )
-        self._charge_pod(OpenPod(start, milli, rate, seen.sure_until), start, seen.end)
+        self.charge_pod(OpenPod(start, milli, rate, seen.sure_until), start, seen.end)
         return True
 
-    def _charge_pod(self, pod: OpenPod, start: int, end: int) -> None:
+    def reopen(self, seen: Sighting, since: int, now: int) -> None:
+        """It was shown as ended at `since`, and runs: what it used meanwhile counts, and is unsure."""
+        self.advance(now)
+        self.ended.pop(seen.uid, None)
+        if seen.start is not None:
+            self.charge(UNSURE, since, now, seen.milli)
+        start = None if seen.start is None else since
+        self.open[seen.uid] = OpenPod(start, seen.milli, seen.rate, seen.sure_until)
+
+    def charge_pod(self, pod: OpenPod, start: int, end: int) -> None:
+        """Add what it used between these moments."""
         if pod.sure_until is not None:
             self.charge(UNSURE, max(start, pod.sure_until), end, pod.milli)
         if pod.rate is None:
@@ -162,14 +195,35 @@ class BudgetAccount:
         self.advance(now)
         for uid, pod in self.open.items():
             if pod.start is not None:
-                self._charge_pod(pod, pod.start, now)
-                self.open[uid] = pod._replace(start=max(pod.start, now))
+                self.charge_pod(pod, pod.start, now)
+                self.open[uid] = pod.cut(now)
 
     def resume_open(self, since: int) -> None:
         """What is open did not count between its start and `since`."""
         for uid, pod in self.open.items():
             if pod.start is not None:
                 self.open[uid] = pod._replace(start=max(pod.start, since))
+
+    def with_rest(self, keep: int) -> "BudgetAccount":
+        """A copy in which so many open pods are left, and the smallest are one: closed until now, and open from now.
+
+        Those that started just now stay: a process that takes the copy up counts them from their start.
+        """
+        able = [
+            uid for uid, pod in self.open.items() if pod.start is not None and pod.start <= self.at - COUNTED_BEFORE
+        ]
+        smallest = sorted(able, key=lambda uid: (self.open[uid].milli, uid))[: max(len(self.open) - keep, 0)]
+        copy = replace(
+            self, sums=self.sums.copy(), peaks=self.peaks.copy(), hourly=self.hourly.copy(), open=dict(self.open)
+        )
+        pods = [copy.open.pop(uid) for uid in smallest]
+        for pod in pods:
+            assert pod.start is not None, "chosen above"
+            copy.charge_pod(pod, pod.start, self.at)
+        if pods:
+            rates = [pod.rate for pod in pods if pod.rate is not None]
+            copy.open[REST] = OpenPod(self.at, sum(pod.milli for pod in pods), sum(rates) if rates else None)
+        return copy
 
     # -- sums ----------------------------------------------------------------------------------------------------------
 
@@ -220,7 +274,7 @@ class BudgetAccount:
         """Of every series, by one look at each pod."""
         begin = self.begins(now)
         used = unsure = usd = unpriced = 0
-        for start, milli, rate, sure_until in self.open.values():
+        for start, milli, rate, sure_until, _, _ in self.open.values():
             if start is None or start >= now or begin >= now:
                 continue
             lasts = now - (max(begin, start))
@@ -243,19 +297,35 @@ class BudgetAccount:
     # -- another window ------------------------------------------------------------------------------------------------
 
     def with_window(self, width: int, period: Period | None = None) -> "BudgetAccount":
-        """The same use by other buckets. What an hour used counts until the whole hour has left."""
+        """The same use by other buckets. What an hour used counts until the whole hour has left.
+
+        What is older than the hours that are kept is in the buckets alone: of each, until the whole bucket has left.
+        """
         if (width, period) == (self.width, self.period):
             return self
         other = BudgetAccount(
             width, self.at, self.version, open=self.open, ended=self.ended, period=period, reset_at=self.reset_at
         )
         other.hourly, other.newest_hour = self.hourly, self.newest_hour
-        ends = (np.arange(HOURS_KEPT + 1) + self.newest_hour - HOURS_KEPT + 1) * HOUR
-        last = np.minimum(ends, self.at + 1)
+        oldest = (self.newest_hour - HOURS_KEPT) * HOUR
+        last = np.minimum(oldest + (np.arange(HOURS_KEPT + 1) + 1) * HOUR, self.at + 1)
         kept = last > other.since
         for series in range(SERIES):
             other.fold(series, last[kept] - 1, last[kept], self.hourly[series, kept])
+        if other.since < oldest:
+            self._fold_older(other, oldest)
         return other
+
+    def _fold_older(self, other: "BudgetAccount", oldest: int) -> None:
+        """Add what was used before the first hour that is kept; of the bucket that ends after it, without its hours."""
+        ends = (np.arange(BUCKETS + 1) + self.newest - BUCKETS + 1) * self.width
+        older = (ends - self.width < oldest) & (ends > other.since)
+        for series in range(SERIES):
+            sums = self.sums[series, older]
+            if len(sums):
+                whole = max(0, (int(ends[older][-1]) - oldest) // HOUR)  # hours that are in the last of them
+                sums[-1] = max(0, sums[-1] - self.hourly[series, :whole].sum())
+            other.fold(series, ends[older] - 1, ends[older], sums)
 
     # -- by the day ----------------------------------------------------------------------------------------------------
 
@@ -298,11 +368,18 @@ def take_up(
     | open, never started | running or finished | its own start, its own end |
     | open | gone | closed now; sure until the other process, or its Node, was last heard of |
     | open, never started | gone | from the last write until now, all of it unsure |
-    | ended | anything | nothing |
+    | ended | running, by a later state | it goes on: it was not its end |
+    | ended | anything else | nothing |
     | absent | finished before the last write | nothing: it was counted |
     | absent | finished later, or running | from its start, if that is later than the last write; else from that write |
+    | charged as one | none of those that were in it, or too few | from the last write until now, unsure |
+
+    What was open at the last write had not ended before it. A stamp that says so is of a wrong clock: then it started
+    with that write, or ended now.
     """
     written, version = account.at, account.version
+    rest = account.open.pop(REST, None)
+    ended = account.ended  # as of the last write, however long ago that is
     account.advance(now)
     here, changed = {each.uid: each for each in listed}, False
     for uid, pod in list(account.open.items()):
@@ -314,13 +391,41 @@ def take_up(
             changed = account.see(gone, now) or changed
     for uid, each in here.items():
         if uid in account.open:
-            changed = account.see(each, now) or changed
+            bounded = _since_written(each, account.open[uid], written, min(alive_until, now), now)
+            changed = account.see(bounded, now) or changed
+        elif uid in ended:
+            if each.end is None and 0 < version < seen.get(uid, 0):
+                account.reopen(each, ended[uid], now)
+                changed = True
         elif each.end is not None and (each.end <= written - COUNTED_BEFORE or 0 < seen.get(uid, 0) <= version):
             continue
         else:
             later = each.start is None or each.start > written - COUNTED_BEFORE
             changed = account.see(each, now, None if later else written) or changed
-    return changed
+            if rest is not None and not later:
+                rest = rest._replace(milli=rest.milli - each.milli, rate=(rest.rate or 0) - (each.rate or 0))
+    if rest is not None:
+        _close_rest(account, rest, now)
+    return changed or rest is not None
+
+
+def _since_written(seen: Sighting, held: OpenPod, written: int, alive_until: int, now: int) -> Sighting:
+    """Without stamps of before the last write, by more than a report may be late: it was open then."""
+    earliest = written - COUNTED_BEFORE
+    start, end, sure_until = seen.start, seen.end, seen.sure_until
+    if held.start is None and start is not None and start < earliest:
+        start = written
+    if end is not None and end < earliest:
+        heard = alive_until if held.start is not None else written
+        end, sure_until = now, heard if held.sure_until is None else min(heard, held.sure_until)
+    return Sighting(seen.uid, seen.milli, start, end, sure_until, seen.rate)
+
+
+def _close_rest(account: BudgetAccount, rest: OpenPod, now: int) -> None:
+    """What no listed pod explains has gone: nothing says when."""
+    if rest.start is not None and rest.milli > 0:
+        gone = rest._replace(rate=max(rest.rate or 0, 0) or None, sure_until=rest.start)
+        account.charge_pod(gone, rest.start, now)
 
 
 def _shift(table: Ints, steps: int) -> None:

@@ -15,11 +15,14 @@ from tgp.core.budgets.belonging import covers, selector_of
 from tgp.core.budgets.weights import weights_of
 from tgp.core.classes.rights import APPLY_RIGHTS
 from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.pod import Pod
+from tgp.core.model.record import uid_text
 
 LABEL = "tgp.io/admission"  # on a budget: what it has to say now about pods of its namespace
 LABEL_OF_SEVERAL = "tgp.io/admission-of-namespaces"  # the same, where spec.namespaceSelector says of which
 GATE = "tgp.io/budget"  # the scheduling gate behind which pods wait
 OFF, GATES, DENIES, EXACT = "Off", "Gate", "Deny", "Exact"
+STOPPING = ("Evict", "Pause")  # actions that stop pods
 EXCEEDED = "QuotaExceeded"
 NO_HOURS = "no hours come back while its pods run"
 
@@ -78,6 +81,38 @@ def closed(budget: GPUWorkloadBudget) -> bool:
     return any(each.type == EXCEEDED and each.status == "True" for each in budget.status.conditions)
 
 
+def counts(budget: GPUWorkloadBudget) -> bool:
+    """As its status says: False where its spec cannot be counted by, and what it said before holds no longer."""
+    return not any(each.type == "Ready" and each.status == "False" for each in budget.status.conditions)
+
+
+def stops_pods(budget: GPUWorkloadBudget) -> bool:
+    """Whether pods of it would be stopped, or not start: it is used up, and does more than to report that."""
+    rules = budget.spec.enforcement
+    return closed(budget) and counts(budget) and (rules.action in STOPPING or rules.admission != OFF)
+
+
+def bought_nothing_for(
+    pods: Iterable[Pod],
+    budgets: Iterable[tuple[ObjectKey, GPUWorkloadBudget]],
+    namespaces: Mapping[str, Mapping[str, str]],
+) -> dict[str, str]:
+    """By uid: why no machine is bought for a pod that waits. What is bought now would be evicted as it starts.
+
+    `namespaces`: their labels, by name.
+    """
+    stopping = [(key, budget) for key, budget in budgets if stops_pods(budget)]
+    found: dict[str, str] = {}
+    for pod in pods if stopping else ():
+        for key, budget in stopping:
+            labels = namespaces.get(pod.key.namespace)
+            covered = spans(key, budget.spec, pod.key.namespace, labels)
+            if covered and meets(budget.spec, pod.labels, pod.requests.milli):
+                why = f"budget {used_up(key, budget)}. No machine is bought for the pod until hours are back"
+                found.setdefault(uid_text(pod.uid), why)
+    return found
+
+
 def admit(pod: NewPod, budgets: Iterable[tuple[ObjectKey, GPUWorkloadBudget]]) -> Admission:
     """`budgets`: those of the pod's namespace and of the operator's. Only those with the label have a say."""
     refusals, gated, counted = [], False, False
@@ -101,8 +136,10 @@ def refusal(key: ObjectKey, budget: GPUWorkloadBudget) -> str:
 
 
 def used_up(key: ObjectKey, budget: GPUWorkloadBudget) -> str:
-    status = budget.status
-    used = f" ({status.consumed_gpu_hours} of {budget.spec.quota.gpu_hours} GPU-hours)"
+    status, quota = budget.status, budget.spec.quota
+    hours = quota.gpu_hours if status.quota_gpu_hours is None else status.quota_gpu_hours  # with those on top
+    dollars = f", ${status.consumed_usd} of ${quota.usd}" if None not in (status.consumed_usd, quota.usd) else ""
+    used = f" ({status.consumed_gpu_hours} of {hours} GPU-hours{dollars})"
     back = f"hours come back at {rfc3339(status.next_change_at)}" if status.next_change_at is not None else NO_HOURS
     return f"{key} is used up{used if status.consumed_gpu_hours is not None else ''}: {back}"
 
@@ -110,7 +147,7 @@ def used_up(key: ObjectKey, budget: GPUWorkloadBudget) -> str:
 def waits_for(holders: Iterable[tuple[ObjectKey, GPUWorkloadBudget]]) -> str:
     """What a pod behind the gate waits for. `holders`: the budgets with admission Gate that it belongs to."""
     told = [
-        used_up(key, budget) if closed(budget) else f"{key} has hours left: pods that wait are let go one by one"
+        used_up(key, budget) if closed(budget) else f"{key} has hours left: waiting pods start one by one"
         for key, budget in holders
     ]
     if not told:

@@ -6,8 +6,8 @@ from hashlib import blake2b
 
 import msgspec
 
-from tgp.core.budgets.account import BudgetAccount
-from tgp.core.budgets.packing import NotAnAccount, pack, unpack
+from tgp.core.budgets.account import HOUR, HOURS_KEPT, BudgetAccount
+from tgp.core.budgets.packing import NewerAccount, NotAnAccount, packed_to_fit, unpack
 from tgp.core.model.object_key import ObjectKey
 
 ARCHIVE = "tgp-budget-accounts"  # the ConfigMap; one line per deleted budget
@@ -21,10 +21,11 @@ class KeptAccount(msgspec.Struct, frozen=True, omit_defaults=True):
 
     resource: str
     at: int  # when the budget was deleted: what ran then is closed there
-    until: int  # all of it has left the window then
+    until: int  # all of it has left every window that a successor can have then
     account: str  # packed
     exceeded_at: datetime | None = None
     alerted: tuple[str, ...] = ()
+    budget: str = ""  # as namespace/name
 
 
 def line_name(key: ObjectKey, resource: str) -> str:
@@ -47,12 +48,31 @@ def read_line(line: object) -> KeptAccount | None:
         return None
 
 
+def budget_of(line: str, kept: KeptAccount) -> ObjectKey:
+    """Whose account it is. Lines of earlier versions say it by their name alone."""
+    namespace, _, name = (kept.budget or "/".join(line.split("_")[:2])).partition("/")
+    return ObjectKey(namespace, name)
+
+
+def read_account(kept: KeptAccount) -> BudgetAccount | None:
+    """None: it is damaged, or of a newer version."""
+    try:
+        return unpack(kept.account)
+    except (NotAnAccount, NewerAccount):
+        return None
+
+
 def kept(
     account: BudgetAccount, resource: str, now: int, exceeded_at: datetime | None, alerted: tuple[str, ...]
 ) -> KeptAccount:
     """Pods that run are closed now, and stay open from now on: a successor knows them again. Changes the account."""
     account.close_open(now)
-    return KeptAccount(resource, now, now + account.window, pack(account), exceeded_at, alerted)
+    return KeptAccount(resource, now, kept_until(account.window, now), packed_to_fit(account)[0], exceeded_at, alerted)
+
+
+def kept_until(window: int, now: int) -> int:
+    """At least as long as an account knows each hour: a window that was shortened before the deletion refunds none."""
+    return now + max(window, HOURS_KEPT * HOUR)
 
 
 def inherited(kept: KeptAccount | None, resource: str, since: int, made_at: int) -> BudgetAccount | None:

@@ -40,11 +40,23 @@ class Assessment(msgspec.Struct, frozen=True):
     exhausted_at: int | None  # when the quota is used up if everything runs on; None: not within a window
     next_change_at: int | None  # no later than `exceeded` can change by itself; None: not within a window
     quota: int  # with all hours on top
+    usd_quota: int | None = None  # None: money has no limit
 
     @property
     def moves(self) -> bool:
         """Whether use changes while time passes and nothing else happens."""
         return self.used > 0 or self.milli > 0
+
+    def reaches(self, percent: int) -> bool:
+        """Whether so much of the nearer limit is used: of hours, or of money."""
+        pairs = ((self.used, self.quota), (self.usd, self.usd_quota))
+        return any(limit is not None and used > 0 and used * 100 >= limit * percent for used, limit in pairs)
+
+    @property
+    def share(self) -> float:
+        """Used of the nearer limit."""
+        hours = self.used / self.quota
+        return hours if not self.usd_quota else max(hours, self.usd / self.usd_quota)
 
 
 def assess(limits: Limits, account: BudgetAccount, now: int, *, exceeded: bool) -> Assessment:
@@ -74,12 +86,17 @@ def assess(limits: Limits, account: BudgetAccount, now: int, *, exceeded: bool) 
         now if over else min(rises, default=None, key=_last),
         change,
         limits.used,
+        limits.usd,
     )
 
 
 def reached_at(limits: Limits, account: BudgetAccount, now: int, percent: int) -> int | None:
-    """No later than when use can reach so much of the quota; None: not within a window."""
-    return _course(account, USED, limits.used, account.used(USED, now), now).may_reach(-(-limits.used * percent // 100))
+    """No later than when use can reach so much of a limit; None: not within a window."""
+    courses = [_course(account, USED, limits.used, account.used(USED, now), now)]
+    if limits.usd is not None:
+        courses.append(_course(account, USD, limits.usd, account.used(USD, now), now))
+    moments = (course.may_reach(-(-course.limit * percent // 100)) for course in courses)
+    return min(moments, default=None, key=_last)
 
 
 def _course(account: BudgetAccount, series: int, limit: int, used: int, now: int) -> "_Course":

@@ -1,6 +1,7 @@
 """What each budget used on each day (UTC): one ConfigMap a day in the operator's namespace, written once.
 
-A day is a page of lines, one per budget that used something; a second page only where one is full.
+A day is a page of lines, one per budget that used something; a second page only where one is full, or where a budget's
+account was not known when the first was written.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,6 +11,7 @@ from typing import Any
 import msgspec
 
 from tgp.core.budgets.account import UNPRICED, UNSURE, USD, USED, BudgetAccount
+from tgp.core.budgets.archive import KeptAccount, read_account
 from tgp.core.budgets.spans import seconds
 from tgp.core.model.object_key import ObjectKey
 
@@ -44,15 +46,46 @@ def day_of(key: ObjectKey, account: BudgetAccount, day: date, now: datetime) -> 
     )
 
 
+def rows_of(
+    day: date,
+    now: datetime,
+    accounts: Iterable[tuple[ObjectKey, str, BudgetAccount]],
+    archived: Iterable[tuple[ObjectKey, KeptAccount]],
+) -> list[BudgetDay]:
+    """Of every budget that used something, by name. `accounts`: with their resource. `archived`: of deleted budgets.
+
+    One of the same name and resource has gone on from what a deleted one left. Resources are added up.
+    """
+    live = {(key, resource): account for key, resource, account in accounts}
+    used = [(key, day_of(key, account, day, now)) for (key, _), account in live.items()]
+    for key, kept in archived:
+        if (key, kept.resource) not in live and (account := read_account(kept)) is not None:
+            used.append((key, day_of(key, account, day, datetime.fromtimestamp(kept.at, UTC))))
+    rows: dict[ObjectKey, BudgetDay] = {}
+    for key, row in used:
+        if row is not None:
+            rows[key] = _sum(rows[key], row) if key in rows else row
+    return [rows[key] for key in sorted(rows)]
+
+
+def _sum(one: BudgetDay, other: BudgetDay) -> BudgetDay:
+    total = {name: getattr(one, name) + getattr(other, name) for name in ("used", "unsure", "unpriced", "usd")}
+    return msgspec.structs.replace(one, **total)
+
+
+def line_key(row: BudgetDay) -> str:
+    return f"{row.namespace}.{row.name}"
+
+
 def page_name(day: date, number: int = 1) -> str:
     return f"{NAME}-{day}" if number == 1 else f"{NAME}-{day}-{number}"
 
 
-def pages(day: date, rows: Iterable[BudgetDay]) -> Iterator[tuple[str, dict[str, str]]]:
-    """The name and the lines of each ConfigMap of a day; at least one, so that the day counts as written."""
-    number, lines, size = 1, dict[str, str](), 0
+def pages(day: date, rows: Iterable[BudgetDay], first: int = 1) -> Iterator[tuple[str, dict[str, str]]]:
+    """The name and the lines of each ConfigMap of a day, from this number on; at least one."""
+    number, lines, size = first, dict[str, str](), 0
     for row in rows:
-        key, line = f"{row.namespace}.{row.name}", msgspec.json.encode(row).decode()
+        key, line = line_key(row), msgspec.json.encode(row).decode()
         if lines and size + len(key) + len(line) > MOST_BYTES:
             yield page_name(day, number), lines
             number, lines, size = number + 1, {}, 0

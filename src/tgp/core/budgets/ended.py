@@ -15,12 +15,13 @@ MOST = 10
 def ended_pod(name: str, held: OpenPod | None, seen: Sighting) -> EndedPod | None:
     """None: it used nothing. `held`: how the account had it."""
     start = held.start if held is not None and held.start is not None else seen.start
-    if seen.end is None or start is None or seen.end <= start:
+    if seen.end is None or start is None:
         return None
     milli = held.milli if held is not None and held.start is not None else seen.milli
-    return EndedPod(
-        pod=name, gpu_hours=hours_text(milli * (seen.end - start)), ended_at=datetime.fromtimestamp(seen.end, UTC)
-    )
+    used = milli * max(seen.end - start, 0) + (held.before if held is not None else 0)
+    if not used:
+        return None
+    return EndedPod(pod=name, gpu_hours=hours_text(used), ended_at=datetime.fromtimestamp(seen.end, UTC))
 
 
 def largest(rows: Iterable[EndedPod], begin: int) -> tuple[EndedPod, ...]:

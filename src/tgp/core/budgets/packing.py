@@ -5,8 +5,9 @@ from base64 import b64decode, b64encode
 
 import msgspec
 
+from tgp.api.budget import ACCOUNT_MAX
 from tgp.api.pattern import matches
-from tgp.core.budgets.account import BUCKETS, HOURS_KEPT, PEAKED, SERIES, BudgetAccount, OpenPod
+from tgp.core.budgets.account import BUCKETS, HOURS_KEPT, PEAKED, REST, SERIES, BudgetAccount, OpenPod
 from tgp.core.budgets.period import read_period
 from tgp.core.budgets.spans import UID_BYTES
 from tgp.core.model.arrays import Ints, np
@@ -14,6 +15,7 @@ from tgp.core.model.arrays import Ints, np
 VERSION = "1"
 _NONE = -1
 _UNIT = 8  # bytes
+SPARE = 95  # percent of what should fit is tried: pods differ in how they compress
 
 
 class NotAnAccount(ValueError):
@@ -38,6 +40,22 @@ class _Packed(msgspec.Struct, array_like=True):
     ended: dict[bytes, int]
     period: str = ""
     reset_at: int = 0
+    cut: tuple[bytes, ...] = ()  # of the open ones: first starts, what was used before; empty: none was cut
+
+
+def packed_to_fit(account: BudgetAccount) -> tuple[str, int]:
+    """An account that is never too long for its field, and how many open pods are charged as one for that.
+
+    Those that ended just now are left out before the last open pods are: the version of the list tells of them, too.
+    """
+    text, kept, copy = pack(account), len(account.open), account
+    while len(text) > ACCOUNT_MAX and kept > 0:
+        kept = min(kept - 1, kept * SPARE * ACCOUNT_MAX // (100 * len(text)))
+        copy = account.with_rest(kept)
+        if len(copy.ended) > kept:
+            copy.ended = {}
+        text = pack(copy)
+    return text, len(account.open) - len(copy.open) + (REST in copy.open)
 
 
 def pack(account: BudgetAccount) -> str:
@@ -62,6 +80,7 @@ def pack(account: BudgetAccount) -> str:
         account.ended,
         "" if account.period is None else str(account.period),
         account.reset_at,
+        _cuts(pods) if any(pod.first is not None for pod in pods) else (),
     )
     document = msgspec.msgpack.encode(packed)
     body = zlib.crc32(document).to_bytes(4, "big") + zlib.compress(document, 6)
@@ -101,10 +120,23 @@ def _account(packed: _Packed) -> BudgetAccount:
     )
     many = len(packed.uids) // UID_BYTES
     starts, millis, rates, sure = (_values(column, many).tolist() for column in packed.open)
+    firsts, befores = (_values(column, many).tolist() for column in packed.cut or (b"", b""))
     for number in range(many):
         uid = packed.uids[number * UID_BYTES : (number + 1) * UID_BYTES]
-        account.open[uid] = OpenPod(_given(starts[number]), millis[number], _given(rates[number]), _given(sure[number]))
+        account.open[uid] = OpenPod(
+            _given(starts[number]),
+            millis[number],
+            _given(rates[number]),
+            _given(sure[number]),
+            firsts[number] or None,
+            befores[number],
+        )
     return account
+
+
+def _cuts(pods: list[OpenPod]) -> tuple[bytes, ...]:
+    columns = [pod.first or 0 for pod in pods], [pod.before for pod in pods]
+    return tuple(_column(np.array(column, np.int64)) for column in columns)
 
 
 def _given(value: int) -> int | None:

@@ -4,7 +4,7 @@ A Job that runs by itself is suspended and resumed. One that another controller 
 and a Deployment, a StatefulSet or a bare pod knows no pause: these are only annotated, for other controllers to see.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -27,7 +27,26 @@ LEGACY_PAUSED_AT = "budget.zxuhan.dev/paused-at"
 LEGACY_PAUSED_BY = "budget.zxuhan.dev/paused-by"
 MARKS = (PAUSED_AT, PAUSED_BY, PAUSED_PRIORITY, LEGACY_PAUSED_AT, LEGACY_PAUSED_BY)
 PRIORITY = r"^-?[0-9]{1,10}$"  # a 32-bit number
-KUEUE = "kueue.x-k8s.io/queue-name"  # on Jobs whose suspension Kueue decides
+KUEUE_GROUP = "kueue.x-k8s.io"
+KUEUE = f"{KUEUE_GROUP}/queue-name"  # on Jobs whose suspension Kueue decides
+# Groups of Kubernetes itself: of its controllers only those of CronJobs own Jobs, and they resume none.
+BUILT_IN = frozenset(
+    {
+        "",
+        "apps",
+        "autoscaling",
+        "batch",
+        "coordination.k8s.io",
+        "discovery.k8s.io",
+        "events.k8s.io",
+        "networking.k8s.io",
+        "policy",
+        "rbac.authorization.k8s.io",
+        "resource.k8s.io",
+        "scheduling.k8s.io",
+        "storage.k8s.io",
+    }
+)
 NAMES_SHOWN = 5
 
 
@@ -48,12 +67,24 @@ def paused_at(annotations: Mapping[str, str]) -> datetime | None:
     return moment if moment is not None and moment.tzinfo is not None else None
 
 
-def manager_of(job: Job) -> str:
-    """The controller that would undo a suspension; empty: none. A CronJob creates Jobs, and leaves them alone then."""
-    owner = job.controller
+def manager_group(job: Job) -> str:
+    """The API group of the controller that the Job says would undo a suspension; empty: it names none."""
     if KUEUE in job.labels:
-        return "Kueue"
-    return f"{owner.kind} {owner.name}" if owner is not None and owner.kind != "CronJob" else ""
+        return KUEUE_GROUP
+    group = job.controller.api_version.rpartition("/")[0] if job.controller is not None else ""
+    return "" if group in BUILT_IN else group
+
+
+def manager_of(job: Job, groups: Container[str] | None) -> str:
+    """The controller that would undo a suspension; empty: none.
+
+    `groups`: those of which the API server has kinds; None: not known, then the Job is believed. A label or an owner of
+    a group that is not installed manages nothing: otherwise a word in its metadata would free any Job from pauses.
+    """
+    group, owner = manager_group(job), job.controller
+    if not group or (groups is not None and group not in groups):
+        return ""
+    return f"{owner.kind} {owner.name}" if KUEUE not in job.labels and owner is not None else "Kueue"
 
 
 def job_key(pod: Pod) -> ObjectKey | None:
@@ -89,10 +120,10 @@ def resume_change(annotations: Mapping[str, str], *, resume: bool) -> dict[str, 
     return {**change, "spec": {"suspend": False}} if resume else change
 
 
-def held_back(job: Job, milli: int) -> HeldBack | None:
+def held_back(job: Job, milli: int, groups: Container[str] | None) -> HeldBack | None:
     """A Job that we suspended, as what it will use, `milli` per pod; None: it is not ours to resume."""
     since = paused_at(job.annotations)
-    if since is None or not job.suspended or job.finished or job.deleting or manager_of(job):
+    if since is None or not job.suspended or job.finished or job.deleting or manager_of(job, groups):
         return None
     return HeldBack(job.key, uid_text(job.uid), since, milli * job.pods, priority=_priority(job))
 
@@ -115,8 +146,8 @@ def unpaused_text(running: Iterable[tuple[Pod, Unpaused]]) -> str:
     said = []
     if others:
         said.append(
-            f"{_count(len(others), 'pod')} cannot be paused and run on: {_some(others)}. Only Jobs can be suspended: "
-            "run the work as a Job, or set enforcement.action: Evict"
+            f"{_count(len(others), 'pod')} cannot be paused and keep running: {_some(others)}. Only Jobs can be "
+            "suspended: run the work as a Job, or set enforcement.action: Evict"
         )
     if managed:
         names = [f"{job} ({manager})" for job, manager in managed.items()]
@@ -124,7 +155,7 @@ def unpaused_text(running: Iterable[tuple[Pod, Unpaused]]) -> str:
             f"Only annotated, because their controller would resume them: {_some(names)}. Stop them there, or set "
             "enforcement.action: Evict"
         )
-    return "; ".join(said)
+    return ". ".join(said)
 
 
 def _some(names: list[str]) -> str:

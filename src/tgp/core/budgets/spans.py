@@ -60,11 +60,12 @@ def counts(pod: Pod, weights: Weights) -> bool:
 def sight(pod: Pod, weights: Weights, seen: int, silent: int = 0, node: Node | None = None) -> Sighting:
     """A state of the pod that arrived at `seen`, after the view had been silent for that many seconds.
 
-    What it shows happened at most so long before as a report and the view may be late, and not before the pod existed.
+    What it shows happened at most so long before as a report and the view may be late, and not before the pod had a
+    Node.
     """
     earliest = seen - max(STATUS_DELAY, silent)
-    created = seconds(pod.created_at) if pod.created_at is not None else earliest
-    earliest = max(earliest, created)
+    placed = pod.placed_at or pod.created_at
+    earliest = max(earliest, min(seconds(placed), seen)) if placed is not None else earliest
     began, start, end = weights.started(pod), None, None
     if began is not None:
         start = believed(began, earliest, seen, earliest if silent > STATUS_DELAY else seen)

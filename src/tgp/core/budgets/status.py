@@ -18,13 +18,14 @@ from tgp.core.budgets.assess import (
     usd_text,
 )
 from tgp.core.budgets.quota import window_words
+from tgp.core.budgets.victims import NAMES_SHOWN, NextAct
 from tgp.core.model.conditions import ConditionUpdate
 
 READY, EXCEEDED, DEGRADED = "Ready", "QuotaExceeded", "Degraded"
 NOTHING_MATCHES = "NothingMatches"  # a reason of Ready
 OWNED = frozenset({READY, EXCEEDED, DEGRADED})
 
-IDLE = "No pod has matched for an hour. Compare spec.selector with the labels of pods that ask for"
+IDLE = "No pod has matched for an hour. Compare spec.selector with the labels of pods that request"
 IDLE_AFTER = timedelta(hours=1)
 GATHERED = timedelta(seconds=1)  # spans that open or close within it are one write
 PACE = 5  # seconds between two writes for use alone
@@ -32,6 +33,13 @@ PACE_OF_EACH = 2  # the same, for each budget whose pods run: many budgets are n
 REFRESHED = 300  # seconds after which use that moves is written anyway
 STEP = 200  # parts of the quota: use that moved by one of them is written
 FALLS_BY = 5  # percentage points that use must fall below an alert before it can be raised again
+
+
+class Trouble(msgspec.Struct, frozen=True):
+    """Why a budget cannot do all that it is asked for."""
+
+    reason: str
+    message: str
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -42,30 +50,32 @@ class Told(msgspec.Struct, frozen=True):
     exceeded_at: datetime | None = None
     alerted: tuple[str, ...] = ()
     generation: int = 0
-    trouble: str = ""  # the reason of Degraded
+    trouble: Trouble | None = None  # what Degraded says
     paused: int = 0  # pods
     gated: int = 0  # pods that wait behind its gate
     idle: bool = False  # no pod matches
+    quota: str = ""  # GPU-hours, with those on top
+    blocked: int = 0  # pods that should be stopped, and cannot be
+    unpriced: bool = False  # hours that cost nothing count against a limit of money
 
 
-class Trouble(msgspec.Struct, frozen=True):
-    """Why a budget cannot do all that it is asked for."""
+def raised(
+    spec: GPUWorkloadBudgetSpec, limits: Limits, account: BudgetAccount, seen: Assessment, before: tuple[str, ...]
+) -> tuple[str, ...]:
+    """The alerts that hold. One that was raised holds until use has fallen well below it: each is told once a rise.
 
-    reason: str
-    message: str
-
-
-def raised(spec: GPUWorkloadBudgetSpec, limits: Limits, seen: Assessment, before: tuple[str, ...]) -> tuple[str, ...]:
-    """The alerts that hold. One that was raised holds until use has fallen well below it: each is told once a rise."""
+    A forecast that was raised holds while use will come so near to the quota.
+    """
     holding = []
     for alert in spec.alerts:
         name = str(alert)
         if isinstance(alert, str):
-            if seen.exhausted_at is not None and (name in before or not seen.exceeded):
+            near = name in before and reached_at(limits, account, seen.now, 100 - FALLS_BY) is not None
+            if near or (seen.exhausted_at is not None and not seen.exceeded):
                 holding.append(name)
             continue
         bound = alert - FALLS_BY if name in before else alert
-        if seen.used * 100 >= limits.used * bound and seen.used > 0:
+        if seen.reaches(bound):
             holding.append(name)
     return tuple(holding)
 
@@ -115,16 +125,19 @@ def parts(spec: GPUWorkloadBudgetSpec, seen: Assessment, now: Told, account: str
     money = spec.quota.usd is not None
     return {
         "consumedGpuHours": hours_text(seen.used),
+        "quotaGpuHours": now.quota,
         "remainingGpuHours": hours_text(seen.left),
         "asOf": _time(seen.now),
         "gpusInUse": gpus_text(seen.milli),
         "consumedUsd": usd_text(seen.usd) if money or seen.usd else None,
-        "unpricedGpuHours": hours_text(seen.unpriced) if money and seen.unpriced else None,
+        "unpricedGpuHours": hours_text(seen.unpriced) if now.unpriced else None,
         "uncertaintyGpuHours": hours_text(seen.unsure) if seen.unsure else None,
         "exceededAt": rfc3339(now.exceeded_at) if now.exceeded_at is not None else None,
-        "exhaustedAt": _time(seen.exhausted_at),
+        "exhaustedAt": rfc3339(now.exceeded_at) if now.exceeded_at is not None else _time(seen.exhausted_at),
         "nextChangeAt": _time(seen.next_change_at),
         "pausedPods": now.paused or None,
+        "gatedPods": now.gated or None,
+        "blockedPods": now.blocked or None,
         "alerted": list(now.alerted) or None,
         "account": account,
         "observedGeneration": now.generation,
@@ -132,30 +145,60 @@ def parts(spec: GPUWorkloadBudgetSpec, seen: Assessment, now: Told, account: str
 
 
 def conditions(
-    spec: GPUWorkloadBudgetSpec, seen: Assessment, trouble: Trouble | None, *, idle: bool = False
+    spec: GPUWorkloadBudgetSpec, seen: Assessment, now: Told, act: NextAct | None = None
 ) -> list[ConditionUpdate]:
+    """`act`: what happens to which pods, and when; None: nothing does by itself."""
     ready = ConditionUpdate(READY, True, "Reconciled", "Use is counted")
-    if idle:
+    if now.idle:
         ready = ConditionUpdate(READY, True, NOTHING_MATCHES, f"{IDLE} {spec.gpu_resource_name}")
     when = window_words(spec.quota, seen.now)
-    use = f"{_short(hours_text(seen.used))} of {hours_text(seen.quota)} GPU-hours were used {when}"
-    if spec.quota.usd is not None:
-        use += f", and ${usd_text(seen.usd)} of ${spec.quota.usd}"
+    use = f"{_hours_used(seen)} were used {when}"
+    if seen.usd_quota is not None:
+        use += f", and {_usd_used(seen)}"
     if seen.exceeded:
         back = f"; hours come back at {_time(seen.next_change_at)}" if seen.next_change_at is not None else ""
-        over = ConditionUpdate(EXCEEDED, True, "QuotaReached", f"{use}{back}. Action: {spec.enforcement.action}")
+        over = ConditionUpdate(EXCEEDED, True, "QuotaReached", f"{use}{back}. {_act_text(spec, act)}")
+    elif seen.exhausted_at is not None:
+        ends = f"; at this rate the quota is used up at {_time(seen.exhausted_at)}"
+        over = ConditionUpdate(EXCEEDED, False, "WithinBudget", f"{use}{ends}. {_act_text(spec, act)}")
     else:
-        ends = f"; at this rate the quota is used up at {_time(seen.exhausted_at)}" if seen.exhausted_at else ""
-        over = ConditionUpdate(EXCEEDED, False, "WithinBudget", f"{use}{ends}")
-    if trouble is None:
+        over = ConditionUpdate(EXCEEDED, False, "WithinBudget", use)
+    if now.trouble is None:
         well = ConditionUpdate(DEGRADED, False, "ReconcileSucceeded", "No problem was found")
     else:
-        well = ConditionUpdate(DEGRADED, True, trouble.reason, trouble.message)
+        well = ConditionUpdate(DEGRADED, True, now.trouble.reason, now.trouble.message)
     return [ready, over, well]
 
 
+def _act_text(spec: GPUWorkloadBudgetSpec, act: NextAct | None) -> str:
+    """What will happen to whom, and when."""
+    action = spec.enforcement.action
+    if act is None or action == "AlertOnly":
+        return f"Action: {action}"
+    names = [pod.key.name for pod in act.pods]
+    if not names:
+        return f"Action: {action}, of no pod now"
+    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+    return f"Action: {action} from {_time(act.at)}, in this order: {', '.join(names[:NAMES_SHOWN])}{more}"
+
+
+def _hours_used(seen: Assessment) -> str:
+    return f"{short_text(hours_text(seen.used))} of {hours_text(seen.quota)} GPU-hours"
+
+
+def _usd_used(seen: Assessment) -> str:
+    return f"${short_text(usd_text(seen.usd))} of ${usd_text(seen.usd_quota or 0)}"
+
+
+def unpriced_text(seen: Assessment) -> str:
+    return (
+        f"{short_text(hours_text(seen.unpriced))} GPU-hours ran on Nodes without a price and count as no money: "
+        "spec.quota.usd does not limit them. Next: set the annotation tgp.io/hourly-price on these Nodes"
+    )
+
+
 def alert_text(name: str, seen: Assessment) -> str:
-    use = f"{_short(hours_text(seen.used))} of {hours_text(seen.quota)} GPU-hours are used"
+    use = f"{_hours_used(seen)} are used" + (f", and {_usd_used(seen)}" if seen.usd_quota is not None else "")
     if name == FORECAST:
         return f"At this rate the quota is used up at {_time(seen.exhausted_at)}: {use}"
     return f"Use has reached {name} % of the quota: {use}"
@@ -163,12 +206,12 @@ def alert_text(name: str, seen: Assessment) -> str:
 
 def inherited_text(spec: GPUWorkloadBudgetSpec, seen: Assessment, deleted_at: int) -> str:
     return (
-        f"A budget of this name was deleted at {_time(deleted_at)}, and what it had used counts on: "
-        f"{_short(hours_text(seen.used))} of {spec.quota.gpu_hours} GPU-hours are used"
+        f"A budget of this name was deleted at {_time(deleted_at)}, and what it had used still counts: "
+        f"{short_text(hours_text(seen.used))} of {spec.quota.gpu_hours} GPU-hours are used"
     )
 
 
-def _short(decimal: str) -> str:
+def short_text(decimal: str) -> str:
     """Two places are enough for a sentence, and of what is smaller two digits."""
     whole, _, rest = decimal.partition(".")
     zeros = len(rest) - len(rest.lstrip("0"))

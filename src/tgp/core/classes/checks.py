@@ -201,7 +201,8 @@ def _machines_refused(observation: ClassObservation) -> ConditionUpdate | None:
     """Machines you own that are never switched for this class."""
     if not observation.refused_machines:
         return None
-    message = "; ".join(f"{name} is never switched: {why}" for name, why in observation.refused_machines.items())
+    refused = observation.refused_machines.items()
+    message = "; ".join(f"{name} is never powered on or off: {why}" for name, why in refused)
     return ConditionUpdate("MachinesRefused", True, "NotUsable", message)
 
 

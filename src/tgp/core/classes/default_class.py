@@ -14,6 +14,7 @@ from tgp.api.nodeclass import ClassLimits, GPUNodeClass, GPUNodeClassSpec, Netwo
 from tgp.api.request import GPURequest
 from tgp.core.classes.can_buy import CANNOT_BUY
 from tgp.core.classes.nodeclass import namespace_allowed
+from tgp.core.classes.semantic_validation import CLASS_MISSING, NAMESPACE_REFUSED
 from tgp.core.model.class_secrets import OPERATOR_SECRET
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
@@ -62,11 +63,12 @@ def class_for(
     if record.value is None:
         return Why("NodeClassUnreadable", f"GPUNodeClass {name} was written by a newer version: upgrade the operator")
     if not namespace_allowed(record.value, namespace_labels, required=allowed_namespaces_required):
-        return Why(
-            "NamespaceNotAllowed",
-            f"{_called(name)} does not allow this namespace: ask its administrator about spec.allowedNamespaces",
-        )
+        return not_allowed(name)
     return _not_buying(name, record) or Chosen(name, record.value)
+
+
+def not_allowed(name: str) -> Why:
+    return Why("NamespaceNotAllowed", f"{_called(name)} {NAMESPACE_REFUSED}")
 
 
 def class_name(request: GPURequest, classes: Iterable[KubeObject[GPUNodeClass]]) -> str | Why:
@@ -135,7 +137,7 @@ def _gone(request: GPURequest, name: str) -> Why:
         )
     return Why(
         "NodeClassNotFound",
-        f"spec.nodeClassRef.name: GPUNodeClass {name!r} does not exist; see kubectl get gpunodeclasses",
+        f"spec.nodeClassRef.name: GPUNodeClass {name!r} {CLASS_MISSING}",
     )
 
 

@@ -7,13 +7,18 @@ import msgspec
 from tgp.api.common import KEY_IS_A_FILE, PROVIDERS, canonical_provider
 from tgp.api.field_error import FieldError
 from tgp.api.nodeclass import GPUNodeClass
-from tgp.core.classes.semantic_validation import class_problems, deprecated_in, unknown_time_zones
+from tgp.core.classes.semantic_validation import (
+    class_problems,
+    deprecated_in,
+    unknown_time_zones,
+)
 from tgp.core.joining.mesh.selection import backend_of
 from tgp.core.model.class_secrets import WantedKey, how_to_supply, wanted_by
 from tgp.core.model.conditions import ConditionUpdate
 from tgp.core.model.labels import LabelRequirement, selector
 
 SHOWN_GAPS = 6  # in one condition
+ALLOWED_REQUIRED = "tgp.io/require-allowed-namespaces"  # on the operator's Namespace; absent: it does not
 SHOWN_PROBLEMS = 3  # a condition is read on a screen; the rest is counted
 
 
@@ -164,6 +169,11 @@ def listed(problems: list[FieldError]) -> str:
     shown = "; ".join(str(problem) for problem in problems[:SHOWN_PROBLEMS])
     rest = len(problems) - SHOWN_PROBLEMS
     return shown + (f"; and {rest} more" if rest > 0 else "")
+
+
+def allowed_namespaces_required(annotations: Mapping[str, str]) -> bool:
+    """Whether the operator runs with requireAllowedNamespaces, as its Namespace says."""
+    return annotations.get(ALLOWED_REQUIRED) == "true"
 
 
 def namespace_allowed(node_class: GPUNodeClass, labels: Mapping[str, str], *, required: bool) -> bool:

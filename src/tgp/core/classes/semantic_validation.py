@@ -19,7 +19,7 @@ from tgp.api.field import ApiStruct
 from tgp.api.field_error import FieldError, Invalid, Reason
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.nodepool import GPUNodePool
-from tgp.api.request import GPURequest
+from tgp.api.request import GPURequest, GPURequestSpec
 from tgp.api.schema import said_of
 from tgp.api.talos import TailscaleConfig, TalosConfig, WireGuardConfig
 from tgp.api.values import Version, talos_version
@@ -42,6 +42,24 @@ class SemanticProblem(msgspec.Struct, frozen=True):
 
 VARIABLES_RULE, VERSION_RULE, GPU_RULE, MONEY_RULE = "template-variables", "talos-version", "gpu-names", "money"
 SCHEDULE_RULE, NETWORK_RULE, MESH_RULE, NAMESPACE_RULE = "schedule", "network", "class-mesh", "class-namespaces"
+CLASS_GPU_RULE, CLASS_SPOT_RULE, NARROW_RULE, FREE_RULE = (
+    "class-gpus",
+    "class-spot",
+    "class-requirements",
+    "class-price",
+)
+TIME_ZONE_RULE, BUDGET_RULE, REQUIREMENTS_RULE = "time-zone", "budget", "requirements"  # asked of no policy
+
+# What policies and controllers say of one rule begins or ends with the same words; only the latter know nearest names.
+UNKNOWN_GPU = "is an unknown GPU model"
+UNSUPPORTED_TALOS = "is not supported: v1.10 to v1.14 are"
+NO_RESOURCE = "is no resource"
+NO_SPOT = "does not allow spot machines"
+CLASS_HAS_ONLY = "the class has only"
+FREE_MACHINES = "is 0, and every machine of the class costs more"
+CLASS_MISSING = "does not exist; see kubectl get gpunodeclasses"
+NAMESPACE_REFUSED = "does not allow this namespace: ask its administrator about spec.allowedNamespaces"
+SAME_VALUE = "use the same value, or omit the field"
 
 RULES = (
     SemanticProblem(
@@ -61,6 +79,10 @@ RULES = (
     ),
     SemanticProblem(
         "an amount of money among resources", "limits.resources", "class_problems, pool_problems", MONEY_RULE
+    ),
+    SemanticProblem("requirements that no machine satisfies", "requirements", "the pool controller"),
+    SemanticProblem(
+        "a namespaceSelector elsewhere than in the operator's namespace", "GPUWorkloadBudget", "the budget controller"
     ),
     SemanticProblem("a time zone IANA does not list", "budgets[].timeZone, keepOn.timeZone", "unknown_time_zones"),
     SemanticProblem("a network whose host part is not zero", "wireGuardConfig.addressPool", "class_problems"),
@@ -88,8 +110,16 @@ RULES = (
         NAMESPACE_RULE,
     ),
     SemanticProblem(
-        "a pool or request that asks for more than its class allows", "requirements", "the pool controller"
+        "a pool that asks for more than its class allows", "requirements", "the pool controller", NARROW_RULE
     ),
+    SemanticProblem(
+        "a pool that pays nothing, of a class that has no owned machines",
+        "maxHourlyPrice",
+        "the pool controller",
+        FREE_RULE,
+    ),
+    SemanticProblem("a GPU model that the class does not allow", "GPURequest gpuType", "beyond_class", CLASS_GPU_RULE),
+    SemanticProblem("a spot machine of a class without them", "GPURequest spot", "beyond_class", CLASS_SPOT_RULE),
 )
 
 
@@ -156,7 +186,10 @@ def request_against_class(request: GPURequest, node_class: GPUNodeClass) -> list
     tags = tuple(dict.fromkeys(tag for config in configs for tag in config.tags))
     problems = [
         FieldError(
-            f"{path}.tags", Reason.FORBIDDEN, f"{tag} is not among the class's tags: {', '.join(tags) or 'none'}"
+            f"{path}.tags",
+            Reason.FORBIDDEN,
+            f"{tag} is not among the class's tags: {', '.join(tags) or 'none'}",
+            rule=MESH_RULE,
         )
         for tag in said.tags
         if tag not in tags
@@ -171,11 +204,23 @@ def request_against_class(request: GPURequest, node_class: GPUNodeClass) -> list
     if said.accept_routes is not None and said.accept_routes not in accepts:
         problems.append(_contradicts(f"{path}.acceptRoutes", not said.accept_routes))
     problems += [
-        FieldError(f"{path}.advertiseRoutes", Reason.FORBIDDEN, f"{route} is not among the class's routes")
+        FieldError(
+            f"{path}.advertiseRoutes", Reason.FORBIDDEN, f"{route} is not among the class's routes", rule=MESH_RULE
+        )
         for route in said.advertise_routes
         if route not in routes
     ]
     return problems
+
+
+def beyond_class(spec: GPURequestSpec, node_class: GPUNodeClass, name: str) -> Iterator[FieldError]:
+    """Where a request asks for a machine that its class never launches. `name`: of the class."""
+    wants = node_class.spec.instance_requirements
+    if spec.spot and not wants.spot_allowed:
+        yield FieldError("spec.spot", Reason.FORBIDDEN, f"class {name} {NO_SPOT}", rule=CLASS_SPOT_RULE)
+    if spec.gpu_type is not None and not gpus.common_models(spec.gpu_type, wants.gpu_types):
+        detail = f"class {name} does not allow {spec.gpu_type}"
+        yield FieldError("spec.gpuType", Reason.FORBIDDEN, detail, rule=CLASS_GPU_RULE)
 
 
 def names_time_zone(named: GPUNodeClass | GPUNodePool) -> bool:
@@ -190,6 +235,7 @@ def unknown_time_zones(named: GPUNodeClass | GPUNodePool, zones: frozenset[str])
             Reason.INVALID,
             f"is not an IANA time zone{_hint(get_close_matches(zone, sorted(zones), n=3))}",
             _quoted(zone),
+            TIME_ZONE_RULE,
         )
         for path, zone in _time_zones(named)
         if zone not in zones
@@ -257,9 +303,7 @@ def _of_version(image: str, path: str) -> Iterator[FieldError]:
     if isinstance(version, FieldError):
         yield version
     elif not OLDEST_TALOS <= (version.major, version.minor) <= NEWEST_TALOS:
-        yield FieldError(
-            path, Reason.INVALID, f"Talos {version} is not supported: v1.10 to v1.14 are", _quoted(image), VERSION_RULE
-        )
+        yield FieldError(path, Reason.INVALID, f"Talos {version} {UNSUPPORTED_TALOS}", _quoted(image), VERSION_RULE)
 
 
 def _parsed(image: str, path: str) -> Version | FieldError:
@@ -285,15 +329,13 @@ def _unknown_gpus(names: Iterable[str], path: str) -> Iterator[FieldError]:
 
 
 def _unknown_gpu(name: str, path: str) -> FieldError:
-    return FieldError(
-        path, Reason.INVALID, f"is an unknown GPU model{_hint(gpus.nearest(name))}", _quoted(name), GPU_RULE
-    )
+    return FieldError(path, Reason.INVALID, f"{UNKNOWN_GPU}{_hint(gpus.nearest(name))}", _quoted(name), GPU_RULE)
 
 
 def _money_among(resources: Iterable[str], instead: str) -> Iterator[FieldError]:
     if USD in resources:
         yield FieldError(
-            f"spec.limits.resources[{USD}]", Reason.FORBIDDEN, f"is no resource: {instead}", rule=MONEY_RULE
+            f"spec.limits.resources[{USD}]", Reason.FORBIDDEN, f"{NO_RESOURCE}: {instead}", rule=MONEY_RULE
         )
 
 
@@ -317,9 +359,7 @@ def _time_zones(named: GPUNodeClass | GPUNodePool) -> Iterator[tuple[str, str]]:
 
 
 def _contradicts(path: str, of_class: bool) -> FieldError:
-    return FieldError(
-        path, Reason.FORBIDDEN, f"the class has {str(of_class).lower()}: use the same value, or omit the field"
-    )
+    return FieldError(path, Reason.FORBIDDEN, f"the class has {str(of_class).lower()}: {SAME_VALUE}", rule=MESH_RULE)
 
 
 def _quoted(text: str) -> str:

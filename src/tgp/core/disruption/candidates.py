@@ -1,12 +1,21 @@
 """Which machines of a pool a search for cheaper ones may empty, and why it leaves the others alone."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from tgp.api.nodepool import GPUNodePool, canonical_policy
 from tgp.api.values import NEVER, go_duration, span
 from tgp.core.disruption.causes import WHEN_UNDERUTILIZED, Machine, Standing
-from tgp.core.disruption.machine_state import CONDITION, bare_pod, blocking_budgets, move_of, pods_to_move, read_retry
+from tgp.core.disruption.machine_state import (
+    CONDITION,
+    bare_pod,
+    blocking_budgets,
+    move_of,
+    pods_to_move,
+    read_retry,
+    received_at,
+)
 from tgp.core.model.attempts import attempts_of, open_attempt
 from tgp.core.model.conditions import condition_in
 from tgp.core.model.costs import cost_of, hourly_of
@@ -15,10 +24,12 @@ from tgp.core.model.spend import INSTANT
 from tgp.core.model.workload import PodDisruptionBudget
 from tgp.core.pools.capacity import serves
 from tgp.core.pools.orders import anchor_of, slot_number
-from tgp.core.pools.planner.world import ASSUMED_SPOT_LOSS, SpotKind
+from tgp.core.pools.planner.world import ASSUMED_SPOT_LOSS, PlannedPool, SpotKind
+from tgp.core.requests.node_metadata import pool_key
 from tgp.core.requests.protection import protection_of
 
 SETTLED_FOR = timedelta(hours=1)  # after a machine became Ready, or took pods of another one
+NEVER_BUYS = "it only observes, or its class is missing"
 HELD_FOR = timedelta(hours=1)  # a saving at market prices: one that is gone soon is not worth a restart
 
 
@@ -30,7 +41,6 @@ def standing_of(
     *,
     billing_step: timedelta = INSTANT,
     changed_at: datetime | None = None,
-    received_at: datetime | None = None,
 ) -> Standing | None:
     """None: what it costs is not known. `losses`: of spot machines, an hour."""
     attempt = open_attempt(attempts_of(machine.record))
@@ -39,7 +49,7 @@ def standing_of(
     offer = attempt.offer
     loss = losses.get((offer.provider, offer.gpu_type or ""), ASSUMED_SPOT_LOSS) if offer.spot else 0.0
     paid = cost_of(attempt, now, billing_step) - cost_of(attempt, now)
-    return Standing(machine, pool, hourly_of(attempt), loss, paid, changed_at, received_at)
+    return Standing(machine, pool, hourly_of(attempt), loss, paid, changed_at, received_at(machine.record))
 
 
 def why_left(standing: Standing, budgets: Iterable[PodDisruptionBudget], now: datetime) -> str:
@@ -48,6 +58,8 @@ def why_left(standing: Standing, budgets: Iterable[PodDisruptionBudget], now: da
     after = span(disruption.consolidate_after, "spec.disruption.consolidateAfter")
     if canonical_policy(disruption.consolidation_policy) != WHEN_UNDERUTILIZED or after is NEVER:
         return f"spec.disruption of its pool moves no pods (consolidationPolicy is {disruption.consolidation_policy})"
+    if standing.stopped:
+        return f"its pool buys nothing now: {standing.stopped}"
     if slot_number(anchor_of(machine.record)) is not None and standing.pool.spec.replicas is not None:
         return "it is one of the machines of spec.replicas"
     if machine.node is None or not serves(machine.node) or move_of(machine.record) or _leaves(machine):
@@ -68,6 +80,15 @@ def why_left(standing: Standing, budgets: Iterable[PodDisruptionBudget], now: da
     if until is not None and now < until:
         return f"its last move was given up, and the next may begin at {until:%Y-%m-%d %H:%M:%S}Z"
     return _unsettled(standing, after, now)
+
+
+def with_stopped(standing: Iterable[Standing], pools: Iterable[PlannedPool]) -> tuple[Standing, ...]:
+    """With what stops the pool of each. `pools`: those of a plan, which has none that only observe."""
+    stops = {each.key: each.stopped.partition(": ")[2] for each in pools}
+    keys = ((each, pool_key(each.machine.record)) for each in standing)
+    return tuple(
+        replace(each, stopped=stops.get(key, NEVER_BUYS) if key is not None else NEVER_BUYS) for each, key in keys
+    )
 
 
 def begins_at(candidates: Iterable[ObjectKey], worth_since: Mapping[ObjectKey, datetime], now: datetime) -> datetime:

@@ -11,7 +11,7 @@ from tgp.api.request import GPURequest
 from tgp.api.values import NEVER, go_duration, span
 from tgp.core.disruption.drift import STAMP, has_drifted, unmet_requirement
 from tgp.core.disruption.illness import Illness
-from tgp.core.model.attempts import attempts_of, gpu_resource, open_attempt
+from tgp.core.model.attempts import attempts_of, gpu_resource, is_owned, open_attempt, taken_back_at
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
@@ -32,6 +32,7 @@ WHEN_UNDERUTILIZED = "WhenEmptyOrUnderutilized"  # the policy
 MOVES_ON = ". Move "  # in a condition: what follows the cause of a move under way
 NOT_BUDGETED = frozenset({SURPLUS, GANG})  # no working pod loses its machine, or a user asked for it
 FORCED = frozenset({ILL, LEAVING})  # the machine will not serve its pods for long, whether they move or not
+IN_DOUBT = frozenset({("ProviderReachable", "False"), ("ProviderInconsistent", "True")})
 LEAVING_AHEAD = timedelta(minutes=30)  # besides a measured boot time: the replacement may need a second try
 
 
@@ -77,6 +78,7 @@ class Standing:
     paid_microusd: int = 0  # of a begun billing step: for time that has not passed yet
     changed_at: datetime | None = None  # when a pod last came or went; None: not known
     received_at: datetime | None = None  # when pods of a machine that left were last to come; None: not known
+    stopped: str = ""  # why its pool buys nothing now, in text for users; empty: it may
 
     @property
     def key(self) -> ObjectKey:
@@ -96,6 +98,7 @@ def expected_microusd(hourly: int, spot_loss: float) -> int:
 class DisruptionCause:
     reason: str
     message: str
+    waits_until: datetime | None = None  # for what protects the Node or the request; None: for ever, or not at all
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,26 +113,26 @@ def cause_of(machine: Machine, pool: GPUNodePool, now: datetime) -> DisruptionCa
     record, node = machine.record, machine.node
     if record.deleting or record.value is None or holds(record, "Terminating") is not None:
         return NoCause()  # an object of a newer version stays: it owns its machine
-    if open_attempt(attempts_of(record)) is None or machine.keeps_place:
+    if open_attempt(attempts_of(record)) is None or machine.keeps_place or power_in_doubt(record):
         return NoCause()
-    if machine.stays_until is not None and now < machine.stays_until:
-        return NoCause(machine.stays_until)
-    slot = slot_number(anchor_of(record))
-    if pool.spec.replicas is not None and slot is not None and slot >= pool.spec.replicas:
-        return DisruptionCause(SURPLUS, f"The pool has {pool.spec.replicas} replicas now")
-    if pool.spec.replicas is not None and machine.spare:
-        return DisruptionCause(SURPLUS, f"Another machine is replica {slot} of the pool")
-    if machine.given_up and idle(machine.pods, gpu_resource(open_attempt(attempts_of(record)))):
-        return DisruptionCause(GANG, f"{machine.given_up[0].upper()}{machine.given_up[1:]}")
-    if record.value.status.ready_at is None or node is None or node.ready is not True:
-        return NoCause()
+    stays = machine.stays_until if machine.stays_until is not None and now < machine.stays_until else None
+    if stays is None and (unneeded := _unneeded(machine, pool)) is not None:
+        return unneeded
+    if record.value.status.ready_at is None or node is None:
+        return NoCause(stays)
+    ill_at = machine.illness.due if machine.illness is not None else None
     if machine.illness is not None and now >= machine.illness.due:
-        return DisruptionCause(ILL, machine.illness.what)
-    replica = pool.spec.replicas is not None and slot is not None
+        return DisruptionCause(ILL, machine.illness.what)  # a Node that is not Ready may be ill for that
+    if node.ready is not True:
+        return NoCause(_earliest(stays, ill_at))
+    leaving = _leaving(machine, now)
+    if stays is not None:  # no other cause is worth switching it now
+        return leaving if isinstance(leaving, DisruptionCause) else NoCause(_earliest(stays, ill_at, leaving.until))
+    replica = pool.spec.replicas is not None and slot_number(anchor_of(record)) is not None
     empty = NoCause() if replica else _empty(machine, record.value, pool, now)
     if isinstance(empty, DisruptionCause):
         return empty  # it needs no replacement
-    leaving, expired = _leaving(machine, now), _expired(machine, pool, now)
+    expired = _expired(machine, pool, now)
     for each in (leaving, expired):
         if isinstance(each, DisruptionCause):
             return each
@@ -138,18 +141,31 @@ def cause_of(machine: Machine, pool: GPUNodePool, now: datetime) -> DisruptionCa
     if why := _underutilized(machine, pool):
         return DisruptionCause(UNDERUTILIZED, why)
     moments = [each.until for each in (empty, leaving, expired) if isinstance(each, NoCause)]
-    moments += [machine.illness.due] if machine.illness is not None else []
-    return NoCause(min((each for each in moments if each is not None), default=None))
+    return NoCause(_earliest(ill_at, *moments))
+
+
+def _earliest(*moments: datetime | None) -> datetime | None:
+    return min((each for each in moments if each is not None), default=None)
+
+
+def _unneeded(machine: Machine, pool: GPUNodePool) -> DisruptionCause | None:
+    """Whether or not it is Ready."""
+    slot = slot_number(anchor_of(machine.record))
+    if pool.spec.replicas is not None and slot is not None and slot >= pool.spec.replicas:
+        return DisruptionCause(SURPLUS, f"The pool has {pool.spec.replicas} replicas now")
+    if pool.spec.replicas is not None and machine.spare:
+        return DisruptionCause(SURPLUS, f"Another machine is replica {slot} of the pool")
+    if machine.given_up and idle(machine.pods, gpu_resource(open_attempt(attempts_of(machine.record)))):
+        return DisruptionCause(GANG, f"{machine.given_up[0].upper()}{machine.given_up[1:]}")
+    return None
 
 
 def _leaving(machine: Machine, now: datetime) -> DisruptionCause | NoCause:
     """Early enough to bring its replacement, and to drain it before its provider takes it back."""
-    attempt = open_attempt(attempts_of(machine.record))
-    end = attempt.offer.until if attempt is not None and attempt.offer is not None else None
-    if end is None or machine.record.value is None:
+    end = taken_back_at(open_attempt(attempts_of(machine.record)))
+    if end is None:
         return NoCause()
-    grace = span(machine.record.value.spec.termination_grace_period, "spec.terminationGracePeriod")
-    drain = timedelta(0) if grace is NEVER else grace
+    drain = drain_grace(machine.record) or timedelta(0)
     begins = end - drain - PROVIDER_END_SPARE - machine.boot - LEAVING_AHEAD
     if now < begins:
         return NoCause(begins)
@@ -167,7 +183,16 @@ def _expired(machine: Machine, pool: GPUNodePool, now: datetime) -> DisruptionCa
     if now < begins:
         return NoCause(begins)
     why = f"Machine was launched at {since:%Y-%m-%d %H:%M:%S}Z, and expireAfter is {go_duration(life)}"
-    return DisruptionCause(EXPIRED, why)
+    grace = drain_grace(machine.record)
+    return DisruptionCause(EXPIRED, why, since + life + grace if grace is not None else None)
+
+
+def drain_grace(record: KubeObject[GPURequest]) -> timedelta | None:
+    """How long its drain waits for pods; None: for ever, or it cannot be read."""
+    if record.value is None:
+        return None
+    grace = span(record.value.spec.termination_grace_period, "spec.terminationGracePeriod")
+    return None if grace is NEVER else grace
 
 
 def _drifted(machine: Machine, pool: GPUNodePool) -> str:
@@ -210,6 +235,14 @@ def _underutilized(machine: Machine, pool: GPUNodePool) -> str:
     held = holds(machine.record, "Disrupted")
     begun = held is not None and held.reason == UNDERUTILIZED and MOVE in machine.record.annotations
     return (held.message or "").partition(MOVES_ON)[0] if held is not None and begun else ""
+
+
+def power_in_doubt(record: KubeObject[GPURequest]) -> bool:
+    """Whether a machine you own is not switched: its status errs, or contradicts its Node. Meanwhile it serves pods."""
+    attempt = open_attempt(attempts_of(record))
+    conditions = record.value.status.conditions if record.value is not None else ()
+    signs = {(each.type, each.status) for each in conditions}
+    return attempt is not None and is_owned(attempt) and not signs.isdisjoint(IN_DOUBT)
 
 
 def holds(record: KubeObject[GPURequest], kind: str) -> Condition | None:

@@ -14,9 +14,12 @@ from tgp.api.values import go_duration
 from tgp.core.disruption.candidates import why_left
 from tgp.core.disruption.causes import Standing, expected_microusd
 from tgp.core.disruption.components import Component, dealt
-from tgp.core.disruption.machine_state import as_waiting, pods_to_move
+from tgp.core.disruption.ending import EndingMachine, MovingPod, kept_microusd, with_refused
+from tgp.core.disruption.machine_state import pods_to_move
+from tgp.core.disruption.preferences import Place, PodMove, Preferences, looks
 from tgp.core.disruption.relaxation import Occupied, classes_of, relax
 from tgp.core.disruption.restart_cost import restart_cost
+from tgp.core.disruption.spot import moved_pods
 from tgp.core.model.money import about
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.offer_labels import label_value, offer_labels
@@ -24,11 +27,11 @@ from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
 from tgp.core.model.resources import NOTHING
 from tgp.core.model.workload import PodDisruptionBudget
-from tgp.core.pools.limits import after_orders
+from tgp.core.pools.limits import after_orders, limit_amount
 from tgp.core.pools.planner.plan import plan
 from tgp.core.pools.planner.solve import THOROUGH, Effort
 from tgp.core.pools.planner.world import Order, Plan, PlanInput
-from tgp.core.requests.node_metadata import template_labels
+from tgp.core.requests.node_metadata import pool_name, template_labels
 
 HORIZON = timedelta(hours=4)  # what a restart costs is earned back within it
 USUAL_BOOT = timedelta(minutes=10)  # of a machine whose type was never seen to boot
@@ -46,6 +49,7 @@ class ExchangeInput:
     world: PlanInput  # its capacity: rooms as waiting pods and other moves leave them; its pods are not looked at
     machines: tuple[Standing, ...] = ()
     budgets: tuple[PodDisruptionBudget, ...] = ()
+    ending: Mapping[str, EndingMachine] = field(default_factory=dict)  # by Node, of any pool
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,15 +109,27 @@ def exchanges(seen: ExchangeInput, exact_rounds: int = 0) -> Consolidation:
 
 def _limited(seen: ExchangeInput, left: Mapping[ObjectKey, str]) -> dict[ObjectKey, str]:
     """Machines that would be exchanged if old and new ones had room within limits together, and what that lacks."""
-    limits, pools = seen.world.limits, {each.key: each.pool for each in seen.world.pools}
-    free = replace(seen, world=replace(seen.world, limits=()))
+    world, pools = seen.world, {each.key: each.pool for each in seen.world.pools}
+    free = replace(seen, world=replace(world, limits=()))
     told: dict[ObjectKey, str] = {}
     for each in _Consolidating(free, dict(left)).run(0).exchanges:
-        over = [room.name for room in after_orders(limits, each.orders, pools) if room.left < 0]
-        if over:
-            until = f"both would count for about {go_duration(USUAL_BOOT)}"
-            told |= dict.fromkeys(each.candidates, f"{over[0]}, which has no room for it: {until}. {each.message}")
+        if missing := missing_room(each.orders, world):
+            fits = (after_orders(world.limits, (order,), pools) for order in each.orders)
+            parts = any(all(room.left >= 0 for room in rooms) for rooms in fits)
+            alone = ", and no part that fits would save enough by itself" if parts else ""
+            told |= dict.fromkeys(each.candidates, f"{missing}{alone}. {each.message}")
     return told
+
+
+def missing_room(orders: Sequence[Order], world: PlanInput) -> str:
+    """Which limit has no room for these beside what they replace, how much it lacks, and for how long; empty: none."""
+    rooms = after_orders(world.limits, orders, {each.key: each.pool for each in world.pools})
+    over = next((room for room in rooms if room.left < 0), None)
+    if over is None:
+        return ""
+    boot = go_duration(max(_boot(order, world) for order in orders))
+    more = limit_amount(over.resource, -over.left)
+    return f"{over.name}, which has no room for it: it needs {more} more for about {boot}, while both count"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,17 +146,22 @@ class _Consolidating:
         self._world = replace(seen.world, pods=(), capacity=staying)
         self._left = left
         self._too_little: dict[ObjectKey, str] = {}
-        rooms = {each.name for each in staying}
+        self._rooms = {each.name: each for each in staying}
         self._pools = {each.key: each for each in seen.world.pools}
         self._standing: dict[str, Standing] = {}  # candidates, by Node
         self._pods: dict[str, tuple[Pod, ...]] = {}  # as they will wait
         self._restart: dict[str, int] = {}  # by pod uid
         self._labels = {each.name: each.labels for each in seen.world.capacity}
+        self._preferences = Preferences(staying, seen.world.namespaces)
+        self._ending = seen.ending
         self._tries: dict[frozenset[str], _Tried] = {}  # by the machines that were to be emptied
         for each in sorted(seen.machines, key=lambda standing: standing.key):
             node = each.machine.node
-            if each.key not in left and node is not None and node.name in rooms:
+            if each.key not in left and node is not None and node.name in self._rooms:
                 self._add(node.name, each)
+        costs = {name: each.expected_microusd for name, each in self._standing.items()}
+        moving = (MovingPod(pod, costs[name]) for name, pods in self._pods.items() for pod in pods)
+        self._world = replace(self._world, capacity=with_refused(staying, self._ending, moving))
 
     def _add(self, name: str, standing: Standing) -> None:
         node = standing.machine.node
@@ -154,7 +175,7 @@ class _Consolidating:
             return
         self._standing[name] = standing
         self._restart |= costs
-        self._pods[name] = tuple(as_waiting(pod) for pod in moving)
+        self._pods[name] = moved_pods(standing)
 
     def run(self, exact_rounds: int) -> Consolidation:
         names = list(self._standing)
@@ -234,22 +255,26 @@ class _Consolidating:
         names, orders = component.candidates, component.orders
         pods = tuple(pod for name in names for pod in self._pods[name])
         broken = self._broken(component)
-        savings = self._savings(names, orders, broken, self._woken(component))
+        savings = self._savings(names, orders, broken, self._kept(component, pods))
         restarts = sum(self._restart[uid_text(pod.uid)] for pod in pods) + broken
         keys = tuple(sorted(self._standing[name].key for name in names))
-        message = f"{exchanged_text(len(names), orders)}, {_counted(len(pods), 'pod')} would move; that {savings.text}"
+        text = exchanged_text([self._standing[name] for name in names], orders)
+        message = f"{text}, {_counted(len(pods), 'pod')} would move; that {savings.text}"
         return MachineExchange(keys, orders, component.placed, savings, restarts, pods, message)
 
-    def _woken(self, component: Component) -> int:
-        """What machines without pods cost an hour that pods would move to: they would go otherwise."""
-        names = {*component.placed.values()} & self._standing.keys()
-        return sum(self._standing[name].expected_microusd for name in names if not self._pods[name])
+    def _kept(self, component: Component, pods: Iterable[Pod]) -> int:
+        """What machines cost an hour that pods would move to, and that would go otherwise."""
+        coming: dict[str, list[Pod]] = {}
+        for pod in pods:
+            if (name := component.placed.get(uid_text(pod.uid))) is not None:
+                coming.setdefault(name, []).append(pod)
+        return kept_microusd((self._rooms[name] for name in coming), self._ending, coming)
 
-    def _savings(self, names: Sequence[str], orders: Iterable[Order], broken: int = 0, woken: int = 0) -> Savings:
+    def _savings(self, names: Sequence[str], orders: Iterable[Order], broken: int = 0, kept: int = 0) -> Savings:
         standing = [self._standing[name] for name in names]
         restarts = [self._restart[uid_text(pod.uid)] for name in names for pod in self._pods[name]]
         found = savings_of(standing, orders, sum(restarts) + broken, self._world)
-        return replace(found, after=found.after + woken)
+        return replace(found, after=found.after + kept)
 
     def _share(self, name: str) -> float:
         return min_savings(self._standing[name].pool)
@@ -259,34 +284,44 @@ class _Consolidating:
 
     def _broken(self, component: Component) -> int:
         """Preferences that hold now and would not then: each counts as another restart of its pod."""
-        charge = 0
+        if not any(looks(pod) for name in component.candidates for pod in self._pods[name]):
+            return 0
+        bought = {id(order): f"order {number}" for number, order in enumerate(component.orders)}
+        moves: list[PodMove] = []
         for name in component.candidates:
+            before = Place(name, self._labels[name])
             for pod in self._pods[name]:
-                if not pod.affinity.preferred_nodes:
-                    continue
-                there = component.placed.get(uid_text(pod.uid))
-                labels = self._labels[there] if there is not None else self._bought_labels(component.of_order(pod))
-                if _liking(pod, there or "", labels) < _liking(pod, name, self._labels[name]):
-                    charge += self._restart[uid_text(pod.uid)]
-        return charge
+                if (there := component.placed.get(uid_text(pod.uid))) is not None:
+                    after = Place(there, self._labels[there])
+                else:
+                    order = component.of_order(pod)
+                    after = Place(bought[id(order)], self._bought_labels(order))
+                moves.append(PodMove(pod, before, after))
+        return sum(self._restart[uid_text(pod.uid)] for pod in self._preferences.broken(moves))
 
     def _bought_labels(self, order: Order) -> Mapping[str, str]:
         own = {key: label_value(value) for key, value in offer_labels(order.offer).items() if value}
         return {**template_labels(self._pools[order.pool].pool.spec.template), **own}
 
 
-def checked(standing: Sequence[Standing], orders: tuple[Order, ...], world: PlanInput) -> tuple[tuple[Order, ...], str]:
-    """Orders that machines are exchanged for, as planned now, with their highest prices; and why it is not worth it."""
+def checked(
+    standing: Sequence[Standing], orders: tuple[Order, ...], world: PlanInput, kept: int = 0
+) -> tuple[tuple[Order, ...], str]:
+    """Orders that machines are exchanged for, as planned now, with their highest prices; and why it is not worth it.
+
+    `kept`: micro-dollars an hour, of machines that would go without these pods.
+    """
     restarts = 0
     for each in standing:
         room = each.machine.node.allocatable if each.machine.node is not None else NOTHING
         pods = pods_to_move(each.machine.pods)
         restarts += sum(restart_cost(pod, room, each.expected_microusd, world.now) for pod in pods)
     savings = savings_of(standing, orders, restarts, world)
+    savings = replace(savings, after=savings.after + kept)
     share = max((min_savings(each.pool) for each in standing), default=0.0)
     if savings.enough(share):
         return capped(orders, savings, share, world), ""
-    return orders, f"{exchanged_text(len(standing), orders)}; that {savings.text}"
+    return orders, f"{exchanged_text(standing, orders)}; that {savings.text}"
 
 
 def savings_of(standing: Iterable[Standing], orders: Iterable[Order], restarts: int, world: PlanInput) -> Savings:
@@ -301,24 +336,33 @@ def savings_of(standing: Iterable[Standing], orders: Iterable[Order], restarts: 
 
 
 def capped(orders: Sequence[Order], savings: Savings, share: float, world: PlanInput) -> tuple[Order, ...]:
-    """Each with the highest price at which all together are still worth it, if all rise alike."""
+    """Each with the highest price at which all together are still worth it, if all rise alike.
+
+    A price that is already set is what its pods pay at most.
+    """
     spare = savings.net - share * savings.before
     paid = savings.after + sum(order.hourly_microusd * (_boot(order, world) / HORIZON) for order in orders)
     factor = 1 + max(spare, 0.0) / paid if paid else 1.0
-    return tuple(replace(order, most_microusd=int(order.hourly_microusd * factor)) for order in orders)
+    most = (int(order.hourly_microusd * factor) for order in orders)
+    return tuple(
+        replace(order, most_microusd=price if order.most_microusd is None else min(price, order.most_microusd))
+        for order, price in zip(orders, most, strict=True)
+    )
 
 
 def min_savings(pool: GPUNodePool) -> float:
     return int(pool.spec.disruption.min_savings.removesuffix("%")) / 100
 
 
-def exchanged_text(leaving: int, orders: Sequence[Order]) -> str:
+def exchanged_text(leaving: Sequence[Standing], orders: Sequence[Order]) -> str:
     bought: dict[str, int] = {}
     for order in orders:
         name = f"{order.offer.provider} {order.offer.instance_type}"
         bought[name] = bought.get(name, 0) + 1
     named = ", ".join(f"{many} {name}" for name, many in sorted(bought.items()))
-    return f"{_counted(leaving, 'machine')} for {named or 'room that is there'}"
+    pools = sorted({pool for each in leaving if (pool := pool_name(each.machine.record))})
+    of = f" of pools {', '.join(pools)}" if len(pools) > 1 else ""
+    return f"{_counted(len(leaving), 'machine')}{of} for {named or 'room that is there'}"
 
 
 def _counted(many: int, what: str) -> str:
@@ -328,7 +372,3 @@ def _counted(many: int, what: str) -> str:
 def _boot(order: Order, world: PlanInput) -> timedelta:
     shape = world.shapes.get(order.offer.key)
     return timedelta(seconds=shape.boot_seconds) if shape is not None and shape.boot_seconds else USUAL_BOOT
-
-
-def _liking(pod: Pod, node: str, labels: Mapping[str, str]) -> int:
-    return sum(each.weight for each in pod.affinity.preferred_nodes if each.term.admits(node, labels))

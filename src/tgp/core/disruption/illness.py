@@ -12,7 +12,7 @@ from tgp.api.request import GPURequest
 from tgp.api.values import duration
 from tgp.core.model.attempts import attempts_of, gpu_resource, open_attempt
 from tgp.core.model.kube_object import KubeObject
-from tgp.core.model.node import Node
+from tgp.core.model.node import Node, NodeCondition
 
 GPUS_MISSING_FOR = timedelta(minutes=10)
 USUAL_AFTER = timedelta(minutes=10)  # of a condition without a time of its own
@@ -80,8 +80,9 @@ def repair_halted(ill: int, nodes: int) -> bool:
 
 
 def _conditions(node: Node, rules: Iterable[RepairRule]) -> Iterator[Illness]:
+    ready = {True: "True", False: "False", None: "Unknown"}[node.ready]
     for rule in rules:
-        for held in node.conditions:
+        for held in (*node.conditions, NodeCondition("Ready", ready, node.ready_since)):
             if (held.type, held.status) == (rule.type, rule.status) and held.since is not None:
                 what = f"Node condition {held.type} has been {held.status} since {held.since:%H:%M:%S}Z"
                 yield Illness(what, held.since + rule.after)

@@ -1,13 +1,13 @@
 """What its objects say of a machine of a pool, and of the move that it is in."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from hashlib import blake2b
 
 import msgspec
 
 from tgp.api.request import GPURequest
-from tgp.api.values import NEVER, is_rfc3339, span
+from tgp.api.values import is_rfc3339
 from tgp.core.disruption.budgets import allowance
 from tgp.core.disruption.causes import (
     BUDGETED,
@@ -18,14 +18,14 @@ from tgp.core.disruption.causes import (
     holds,
 )
 from tgp.core.disruption.illness import MOST_ILL_PERCENT
-from tgp.core.disruption.move_steps import DisruptionObservation
+from tgp.core.disruption.move_steps import PoolMachines
 from tgp.core.model.attempts import attempts_of, gpu_resource, open_attempt
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import PENDING, Pod
 from tgp.core.model.taints import Taint
 from tgp.core.model.workload import PodDisruptionBudget
-from tgp.core.pools.capacity import ENDED
+from tgp.core.pools.capacity import ENDED, living
 from tgp.core.pools.demand import read_annotations
 from tgp.core.pools.orders import MOVE, REPLACES, anchor_of, slot_number
 from tgp.core.requests.drain import DISRUPTED as HARD
@@ -34,9 +34,14 @@ from tgp.core.requests.protection import protection_of
 
 CONDITION = "Disrupted"
 HALTED = "RepairHalted"  # the condition of a pool, and the reason of a machine that stays for it
+UNCONSOLIDATABLE = "Unconsolidatable"  # the reason of a machine whose best exchange saves too little
+UNPROVEN = "SavingUnproven"  # the reason of a machine whose exchange is worth it, and not for long enough yet
+LIMITED = "LimitReached"
+STAY = frozenset({UNCONSOLIDATABLE, UNPROVEN, LIMITED})  # reasons of machines that may stay for good
 SOFT = Taint(HARD.key, "PreferNoSchedule")
 REPLACED_BY = "tgp.io/replaced-by"  # of a candidate: names of its replacements, with commas, once they are created
 RETRY = "tgp.io/move-retry"  # of a candidate whose move was given up: when the next may begin, and how many were
+RECEIVED = "tgp.io/pods-moved-at"  # of a machine: when the pods of another one were last moved to it
 ID_DIGITS = 10
 MOST_DIGITS = 6  # of a number of moves
 
@@ -73,29 +78,46 @@ def is_ill(machine: Machine) -> bool:
     return machine.illness is not None and was_ready(machine.record) and not machine.keeps_place
 
 
-def nodes_and_ill(seen: DisruptionObservation) -> tuple[int, int]:
+def nodes_and_ill(seen: PoolMachines) -> tuple[int, int]:
     """How many nodes the pool has, and how many of them are ill."""
     counted = [each for each in seen.machines if was_ready(each.record) and not each.keeps_place]
     return len(counted), sum(is_ill(each) for each in counted)
 
 
-def budgets_left(seen: DisruptionObservation) -> tuple[Mapping[str, int], datetime | None]:
-    """By reason, how many more nodes may be disrupted now; and when that changes by itself."""
-    assert seen.pool.value is not None, "a pool that cannot be read decides nothing"
-    rules, (nodes, _) = seen.pool.value.spec.disruption.budgets, nodes_and_ill(seen)
+def budgets_left(seen: PoolMachines, now: datetime) -> tuple[Mapping[str, int], datetime | None]:
+    """By reason, how many more nodes of the pool may be disrupted now; and when that changes by itself."""
+    rules, (nodes, _) = seen.value.spec.disruption.budgets, nodes_and_ill(seen)
     counted = sum(disturbed(each) for each in seen.machines)
-    found = {each: allowance(rules, each, nodes, counted, seen.now) for each in BUDGETED}
+    found = {each: allowance(rules, each, nodes, counted, now) for each in BUDGETED}
     moments = [each.look_again_at for each in found.values() if each.look_again_at is not None]
     return {reason: each.left for reason, each in found.items()}, min(moments, default=None)
 
 
 def halt_text(ill: int, nodes: int) -> str:
-    return f"{ill} of {nodes} nodes are ill at once, more than {MOST_ILL_PERCENT} %: none is replaced for that"
+    return f"{ill} of {nodes} nodes are ill at once, more than {MOST_ILL_PERCENT} %: no ill node is replaced"
 
 
 def move_of(record: KubeObject[GPURequest]) -> str:
     """The move that takes it away; empty: none does. A replacement has the mark of its move, too."""
     return "" if REPLACES in record.annotations else record.annotations.get(MOVE, "")
+
+
+def keeps_place(record: KubeObject[GPURequest], moves: Collection[str]) -> bool:
+    """Whether it is a replacement, and what it replaces is still there. `moves`: all that are under way."""
+    return REPLACES in record.annotations and record.annotations.get(MOVE) in moves
+
+
+def is_going(record: KubeObject[GPURequest]) -> bool:
+    """Whether a move takes it away, or would if nothing held it back, as its objects say."""
+    conditions = record.value.status.conditions if record.value is not None else ()
+    held = next((each for each in conditions if each.type == CONDITION), None)
+    return bool(move_of(record)) or (held is not None and held.reason not in STAY)
+
+
+def parted_moves(moves: Collection[str], namespace: str, others: Iterable[KubeObject[GPURequest]]) -> frozenset[str]:
+    """Of these moves, those that have a candidate among other machines there. No other namespace has a say in it."""
+    here = (each for each in others if each.key.namespace == namespace and living(each))
+    return frozenset(move for each in here if (move := move_of(each)) in moves)
 
 
 def new_move(record: KubeObject[GPURequest]) -> str:
@@ -166,9 +188,10 @@ def read_retry(record: KubeObject[GPURequest]) -> tuple[datetime | None, int]:
     return datetime.fromisoformat(at.upper()), int(count)
 
 
-def drain_ends(record: KubeObject[GPURequest]) -> bool:
-    grace = record.value.spec.termination_grace_period if record.value is not None else NEVER.value
-    return span(grace, "spec.terminationGracePeriod") is not NEVER
+def received_at(record: KubeObject[GPURequest]) -> datetime | None:
+    """When pods of a machine that left were last to come; None: never, or it cannot be read."""
+    at = record.annotations.get(RECEIVED, "")
+    return datetime.fromisoformat(at.upper()) if is_rfc3339(at) else None
 
 
 def has_ended(record: KubeObject[GPURequest]) -> bool:

@@ -1,4 +1,4 @@
-"""What a decision about the machines of a pool sees, and what it answers with."""
+"""What a decision about the machines of pools sees, and what it answers with."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,6 +11,7 @@ from tgp.core.disruption.causes import (
     Machine,
     Standing,
 )
+from tgp.core.disruption.ending import EndingMachine
 from tgp.core.model.conditions import ConditionUpdate
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
@@ -33,15 +34,33 @@ class Refit:
 
 
 @dataclass(frozen=True, slots=True)
-class DisruptionObservation:
+class PoolMachines:
     pool: KubeObject[GPUNodePool]
-    now: datetime
     machines: tuple[Machine, ...] = ()
+
+    @property
+    def value(self) -> GPUNodePool:
+        assert self.pool.value is not None, "a pool that cannot be read decides nothing"
+        return self.pool.value
+
+
+@dataclass(frozen=True, slots=True)
+class DisruptionObservation:
+    pools: tuple[PoolMachines, ...]  # whose machines may be exchanged together
+    now: datetime
     replacements: Mapping[str, tuple[Machine, ...]] = field(default_factory=dict)  # by move
     budgets: tuple[PodDisruptionBudget, ...] = ()
-    stopped: str = ""  # why the pool buys nothing now; empty: it may
+    stopped: Mapping[ObjectKey, str] = field(default_factory=dict)  # by pool: why it buys nothing now; if it does not
     refits: Mapping[ObjectKey, Refit] = field(default_factory=dict)  # by candidate, of those that `to_plan` names
     standing: Mapping[ObjectKey, Standing] = field(default_factory=dict)  # where they may be exchanged
+    ending: Mapping[str, EndingMachine] = field(default_factory=dict)  # by Node, of any pool
+    going: frozenset[str] = frozenset()  # Nodes of other pools that leave, or wait to: no pod is moved there
+    withdrawn: Mapping[ObjectKey, str] = field(default_factory=dict)  # requests that could not buy, and why
+    parted: frozenset[str] = frozenset()  # moves that have candidates in other pools, too: one has changed its class
+
+    @property
+    def machines(self) -> tuple[Machine, ...]:
+        return tuple(machine for each in self.pools for machine in each.machines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +100,7 @@ class SetTaint:
     machine: Machine
     node: Node
     effect: str
+    rooms: tuple[str, ...] = ()  # Nodes that its pods go to next: their machines settle for a while
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +133,7 @@ class Delete:
 
     machine: Machine
     cause: DisruptionCause
+    rooms: tuple[str, ...] = ()  # as of `SetTaint`
 
 
 @dataclass(frozen=True, slots=True)

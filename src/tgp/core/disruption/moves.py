@@ -1,4 +1,4 @@
-"""What is done next about the machines of one pool that may be disrupted.
+"""What is done next about the machines of pools that may be disrupted.
 
 A move takes its candidates away, and brings replacements where their pods have no room elsewhere. Candidates of one
 exchange are one move: they wait for the same replacements, are kept free of pods together, and leave one by one.
@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from tgp.api.nodepool import GPUNodePool
 from tgp.api.values import go_duration, rfc3339
 from tgp.core.disruption.budgets import Allowance, allowance
 from tgp.core.disruption.causes import (
@@ -28,7 +27,9 @@ from tgp.core.disruption.causes import (
     UNDERUTILIZED,
     DisruptionCause,
     Machine,
+    NoCause,
     cause_of,
+    drain_grace,
     holds,
 )
 from tgp.core.disruption.drift import STAMP, to_stamp
@@ -36,11 +37,13 @@ from tgp.core.disruption.illness import repair_halted
 from tgp.core.disruption.machine_state import (
     CONDITION,
     HALTED,
+    LIMITED,
     SOFT,
+    UNCONSOLIDATABLE,
+    UNPROVEN,
     bare_pod,
     blocking_budgets,
     disturbed,
-    drain_ends,
     halt_text,
     has_ended,
     is_ready,
@@ -61,6 +64,7 @@ from tgp.core.disruption.move_steps import (
     EvictFirst,
     NoteReplacements,
     OrderReplacements,
+    PoolMachines,
     Refit,
     Say,
     SetTaint,
@@ -78,16 +82,16 @@ from tgp.core.model.object_key import ObjectKey
 from tgp.core.pools.capacity import on_its_way
 from tgp.core.requests.drain import DISRUPTED as HARD
 from tgp.core.requests.drain import drain
+from tgp.core.requests.node_metadata import pool_key
 from tgp.core.requests.protection import protection_of
 
 RETRIES = (timedelta(minutes=10), timedelta(minutes=20), timedelta(minutes=40), timedelta(hours=1))
 EVICTED_FIRST_FOR = timedelta(minutes=10)  # then the request is deleted, and its own drain goes on
 MOVE_AT_MOST = timedelta(hours=2)  # from its beginning to the hard taint; a start has its own, shorter limits
 LOOK_AGAIN = timedelta(seconds=10)  # while a move is under way, and waits for more than machines on their way
-UNCONSOLIDATABLE = "Unconsolidatable"  # the reason of a machine whose best exchange saves too little
-UNPROVEN = "SavingUnproven"  # the reason of a machine whose exchange is worth it, and not for long enough yet
+PARTED = "Underutilized: A machine that was to leave with it is in a pool of another class now, or in none"
 BLOCKED_FOR = timedelta(minutes=1)  # until what blocks a move is looked at again: much of it changes without an event
-MOST_PLANNED = 8  # candidates of a pool that may begin in one look
+MOST_PLANNED = 8  # moves of a pool that may begin in one look
 
 
 def next_moves(seen: DisruptionObservation) -> tuple[Step, ...]:
@@ -102,14 +106,18 @@ def to_plan(seen: DisruptionObservation) -> tuple[ObjectKey, ...]:
 
 def nodes_that_go(seen: DisruptionObservation) -> frozenset[str]:
     """Names of Nodes that have a cause to go: pods that move are not moved there."""
-    assert seen.pool.value is not None, "a pool that cannot be read decides nothing"
-    pool, now = seen.pool.value, seen.now
-    going = (each for each in seen.machines if isinstance(cause_of(each, pool, now), DisruptionCause))
-    return frozenset(each.node.name for each in going if each.node is not None)
+    going = (machine for machine, cause in _causes(seen) if isinstance(cause, DisruptionCause))
+    return frozenset(each.node.name for each in going if each.node is not None) | seen.going
 
 
 def look_again_at(seen: DisruptionObservation) -> datetime | None:
     return _Look(seen).look_again_at()
+
+
+def _causes(seen: DisruptionObservation) -> Iterator[tuple[Machine, DisruptionCause | NoCause]]:
+    """Of each machine, by the rules of its own pool."""
+    for each in seen.pools:
+        yield from ((machine, cause_of(machine, each.value, seen.now)) for machine in each.machines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,19 +127,30 @@ class _Block:
     until: datetime | None = None
 
 
+class _Counts:
+    """How the machines of one pool count. Budgets are counted down as steps are decided."""
+
+    def __init__(self, seen: PoolMachines) -> None:
+        self.key = seen.pool.key
+        self.rules = seen.value.spec.disruption.budgets
+        self.nodes, self.ill = nodes_and_ill(seen)
+        self.disturbed = sum(disturbed(each) for each in seen.machines)
+        moving = [each for each in seen.machines if move_of(each.record) and not disturbed(each)]
+        self.begun = sum(was_ready(each.record) for each in moving)
+        self.plans = MOST_PLANNED  # that are left for moves that would begin
+
+
 class _Look:
-    """One look at a pool. Budgets are counted down as steps are decided."""
+    """One look at pools whose machines may leave together."""
 
     def __init__(self, seen: DisruptionObservation) -> None:
-        assert seen.pool.value is not None, "a pool that cannot be read decides nothing"
         self._seen = seen
-        self._pool: GPUNodePool = seen.pool.value
         self._now = seen.now
-        self._causes = {each.record.key: cause_of(each, self._pool, seen.now) for each in seen.machines}
-        self._nodes, self._ill = nodes_and_ill(seen)
-        self._disturbed = sum(disturbed(each) for each in seen.machines)
-        moving = [each for each in seen.machines if move_of(each.record) and not disturbed(each)]
-        self._begun = sum(was_ready(each.record) for each in moving)
+        self._causes = {machine.record.key: cause for machine, cause in _causes(seen)}
+        self._pools = [_Counts(each) for each in seen.pools]
+        self._counts: dict[ObjectKey, _Counts] = {}  # by machine: of its pool
+        for pool, counts in zip(seen.pools, self._pools, strict=True):
+            self._counts |= dict.fromkeys((machine.record.key for machine in pool.machines), counts)
         self._moments: list[datetime | None] = []
         self._by_key = {each.record.key: each for each in seen.machines}
         self._moving: dict[str, list[Machine]] = {}  # by move: its candidates, in the order of their names
@@ -149,17 +168,20 @@ class _Look:
         return tuple(step for step in found if step is not None and not _repeats(step))
 
     def to_plan(self) -> Iterator[ObjectKey]:
-        left, planned = MOST_PLANNED, set[ObjectKey]()
+        planned = set[ObjectKey]()
         for machine in self._ordered():
             cause = self._causes[machine.record.key]
             if not isinstance(cause, DisruptionCause) or not needs_place(machine, cause):
                 continue
             if move_of(machine.record):
                 yield machine.record.key
-            elif left and machine.record.key not in planned and self._blocked_together(machine, cause) is None:
-                left -= 1
+                continue
+            counts = self._counts[machine.record.key]
+            if counts.plans and machine.record.key not in planned and self._blocked_together(machine, cause) is None:
+                counts.plans -= 1
                 together = [each for each in self._together(machine, cause) if not move_of(each.record)]
-                self._begun += len(together)
+                for each in together:
+                    self._counts[each.record.key].begun += 1
                 planned |= {each.record.key for each in together}
                 yield from (each.record.key for each in together)
 
@@ -167,9 +189,10 @@ class _Look:
         self._moments += [each.until for each in self._causes.values() if not isinstance(each, DisruptionCause)]
         for step in self.steps():
             self._moments.append(self._now + LOOK_AGAIN if not isinstance(step, Say) else None)
-        if self._begun > self._patient:
+        begun = sum(each.begun for each in self._pools)
+        if begun > self._patient:
             self._moments.append(self._now + LOOK_AGAIN)
-        elif self._begun or any(isinstance(each, DisruptionCause) for each in self._causes.values()):
+        elif begun or any(isinstance(each, DisruptionCause) for each in self._causes.values()):
             self._moments.append(self._now + BLOCKED_FOR)
         return min((each for each in self._moments if each is not None and each > self._now), default=None)
 
@@ -203,7 +226,7 @@ class _Look:
             return SetTaint(machine, machine.node, "")  # of a move that is over
         if not isinstance(cause, DisruptionCause):
             if machine.limited:
-                return Say(machine, ConditionUpdate(CONDITION, False, "LimitReached", machine.limited))
+                return Say(machine, ConditionUpdate(CONDITION, False, LIMITED, machine.limited))
             if machine.unproven:
                 return Say(machine, ConditionUpdate(CONDITION, False, UNPROVEN, machine.unproven))
             if machine.too_little:
@@ -226,7 +249,7 @@ class _Look:
         if block is not None:
             self._moments.append(block.until)
             return Say(machine, ConditionUpdate(CONDITION, False, block.reason, block.message))
-        self._begun += 1
+        self._counts[machine.record.key].begun += 1
         begun = {move for each in together if (move := move_of(each.record))}
         return WriteDown(machine, min(begun) if begun else new_move(together[0].record))
 
@@ -259,33 +282,43 @@ class _Look:
             kept = held if held is not None and held.status is False else None
             given_up = _Block("MoveGivenUp", f"{cause.reason}: {cause.message}. The last move was given up", until)
             return _Block(kept.reason, kept.message, until) if kept is not None else given_up
-        block = self._halted(cause) or self._protected(machine, cause) or self._unevictable(machine, cause)
+        block = self._halted(machine, cause) or self._protected(machine, cause) or self._unevictable(machine, cause)
         if block is not None or cause.reason in FORCED:
             return block
-        allowed = self._allowance(cause, self._disturbed + self._begun)
-        return None if allowed else _over_budget(allowed, cause)
+        counts = self._counts[machine.record.key]
+        allowed = self._allowance(machine, cause, counts.disturbed + counts.begun)
+        return None if allowed else self._over_budget(machine, cause, allowed)
 
-    def _halted(self, cause: DisruptionCause) -> _Block | None:
-        if cause.reason != ILL or not repair_halted(self._ill, self._nodes):
+    def _halted(self, machine: Machine, cause: DisruptionCause) -> _Block | None:
+        counts = self._counts[machine.record.key]
+        if cause.reason != ILL or not repair_halted(counts.ill, counts.nodes):
             return None
-        return _Block(HALTED, f"{cause.reason}: {cause.message}. {halt_text(self._ill, self._nodes)}")
+        return _Block(HALTED, f"{cause.reason}: {cause.message}. {halt_text(counts.ill, counts.nodes)}")
 
     def _protected(self, machine: Machine, cause: DisruptionCause) -> _Block | None:
-        """An expired machine goes all the same, if its drain ends some time: until then its pods are waited for."""
-        ends = cause.reason == EXPIRED or cause.reason in FORCED
-        if cause.reason == SURPLUS or (ends and drain_ends(machine.record)):
+        """Where its drain ends some time, it waits for pods: they hold nothing back before it.
+
+        What is said of the Node or the request of an expired machine is waited for as long, before the move begins.
+        """
+        ends = self._drain_waits(machine, cause)
+        if cause.reason == SURPLUS or (ends and (cause.waits_until is None or self._now >= cause.waits_until)):
             return None
         bare = bare_pod(machine.pods) if cause.reason == UNDERUTILIZED else ""
         if bare:
             return _Block("Protected", f"{cause.reason}: {cause.message}. {bare}")
-        protection = protection_of(machine.record, machine.node, machine.pods, self._now)
+        protection = protection_of(machine.record, machine.node, () if ends else machine.pods, self._now)
         if protection is None:
             return None
-        return _Block("Protected", f"{cause.reason}: {cause.message}. {protection.text}", protection.until)
+        until = min((each for each in (protection.until, cause.waits_until) if each is not None), default=None)
+        return _Block("Protected", f"{cause.reason}: {cause.message}. {protection.text}", until)
+
+    def _drain_waits(self, machine: Machine, cause: DisruptionCause) -> bool:
+        """Whether its drain waits for pods that cannot be evicted now, and ends: the move need not wait for them."""
+        return (cause.reason == EXPIRED or cause.reason in FORCED) and drain_grace(machine.record) is not None
 
     def _unevictable(self, machine: Machine, cause: DisruptionCause) -> _Block | None:
         blocking = blocking_budgets(pods_to_move(machine.pods), self._seen.budgets)
-        if not blocking or cause.reason in NOT_BUDGETED or (cause.reason in FORCED and drain_ends(machine.record)):
+        if not blocking or cause.reason in NOT_BUDGETED or self._drain_waits(machine, cause):
             return None
         why = f"PodDisruptionBudget {blocking[0]} allows no eviction now"
         return _Block("PodDisruptionBudget", f"{cause.reason}: {cause.message}. {why}")
@@ -293,18 +326,27 @@ class _Look:
     def _no_place(self, refit: Refit, cause: DisruptionCause) -> _Block | None:
         begun = f"{cause.reason}: {cause.message}"
         if refit.too_little and cause.reason == UNDERUTILIZED:
-            return _Block(UNCONSOLIDATABLE, f"{begun}. It is not worth it any more: {refit.too_little}")
+            return _Block(UNCONSOLIDATABLE, f"{begun}. The move is not worth it any more: {refit.too_little}")
         if refit.unserved:
-            reason = "LimitReached" if refit.limited else "NoReplacement"
+            reason = LIMITED if refit.limited else "NoReplacement"
             return _Block(reason, f"{begun}. No machine can take its place: {refit.unserved}")
-        if refit.orders and self._seen.stopped:
-            return _Block("NoReplacement", f"{begun}. The pool buys nothing: {self._seen.stopped}")
         return None
 
-    def _allowance(self, cause: DisruptionCause, counted: int) -> Allowance:
-        answer = allowance(self._pool.spec.disruption.budgets, cause.reason, self._nodes, counted, self._now)
+    def _allowance(self, machine: Machine, cause: DisruptionCause, counted: int) -> Allowance:
+        counts = self._counts[machine.record.key]
+        answer = allowance(counts.rules, cause.reason, counts.nodes, counted, self._now)
         self._moments.append(answer.look_again_at)
         return answer
+
+    def _over_budget(self, machine: Machine, cause: DisruptionCause, allowed: Allowance) -> _Block:
+        """Where machines of several pools leave together, each of them says whose budget it is."""
+        exchange = machine.exchange.candidates if machine.exchange is not None else ()
+        keys = [each.record.key for each in self._moving.get(move_of(machine.record), ())] or exchange
+        pools = {self._counts[key].key for key in keys if key in self._counts}
+        whose = f"GPUNodePool {self._counts[machine.record.key].key}: " if len(pools) > 1 else ""
+        when = "" if allowed.until is None else f" until {allowed.until:%Y-%m-%d %H:%M:%S}Z"
+        why = f"{whose}{allowed.rule} allows no more disruption now{when}"
+        return _Block("BudgetExhausted", f"{cause.reason}: {cause.message}. {why}", allowed.until)
 
     # -- under way -----------------------------------------------------------------------------------------------------
 
@@ -333,7 +375,8 @@ class _Look:
         if move not in self._overs:
             found = ((each, self._causes[each.record.key]) for each in together)
             blocks = (self._over(each, cause) for each, cause in found if isinstance(cause, DisruptionCause))
-            self._overs[move] = next((each for each in blocks if each is not None), None)
+            parted = _Block("MoveGivenUp", PARTED) if move in self._seen.parted else None
+            self._overs[move] = parted or next((each for each in blocks if each is not None), None)
         return self._overs[move]
 
     def _prepared(self, machine: Machine, together: Iterable[Machine]) -> bool:
@@ -357,7 +400,7 @@ class _Look:
         if cause.reason == EMPTY and (step := self._emptied(machine, cause)) is not None:
             return step
         self._deleting.add(move)
-        return Delete(machine, cause)
+        return Delete(machine, cause, self._rooms(machine))
 
     def _emptied(self, machine: Machine, cause: DisruptionCause) -> Step | None:
         """Without pods that use no GPU, as its own drain would do it; None: nothing more is waited for."""
@@ -378,39 +421,49 @@ class _Look:
         """Why a move under way is given up."""
         if cause.reason in NOT_BUDGETED:
             return self._protected(machine, cause)
-        if (block := self._halted(cause) or self._protected(machine, cause)) is not None:
+        if (block := self._halted(machine, cause) or self._protected(machine, cause)) is not None:
             return block
         begun, move = f"{cause.reason}: {cause.message}", move_of(machine.record)
         held = holds(machine.record, CONDITION)
         since = held.last_transition_time if held is not None else None
         if since is not None and self._now >= since + MOVE_AT_MOST and not kept_free(machine):
             return _Block("MoveTimedOut", f"{begun}. The move took longer than {go_duration(MOVE_AT_MOST)}")
-        allowed = self._allowance(cause, 0)
+        allowed = self._allowance(machine, cause, 0)
         if not allowed and cause.reason not in FORCED:  # not used up, but closed
-            return _over_budget(allowed, cause)
+            return self._over_budget(machine, cause, allowed)
         if not needs_place(machine, cause):
             return None
         if (gone := self._gone(machine)) is not None:
             return _Block("ReplacementFailed", f"{begun}. Replacement {gone}")
-        if self._seen.stopped and any(not is_ready(each) for each in self._seen.replacements.get(move, ())):
-            return _Block("ReplacementFailed", f"{begun}. The pool buys nothing now: {self._seen.stopped}")
+        if (stopped := self._stopped(move)) is not None:
+            return _Block("ReplacementFailed", f"{begun}. {stopped}")
         refit = self._seen.refits.get(machine.record.key)
-        if refit is not None and refit.orders and self._seen.replacements.get(move):
-            return _Block("PodsChanged", f"{begun}. Its pods have changed, and no longer fit the replacement")
+        if refit is not None and refit.orders and (ordered := self._seen.replacements.get(move)):
+            return _Block("NoLongerFits", f"{begun}. {_unfit(refit, ordered)}")
         if refit is not None and (kept_free(machine) or self._seen.replacements.get(move)):
             refit = replace(refit, too_little="")  # what is bought is paid: to go on saves more than to go back
         return self._no_place(refit, cause) if refit is not None else None
+
+    def _stopped(self, move: str) -> str | None:
+        """Why a replacement that is not Ready yet may not be bought any more: by what stops the pool that buys it."""
+        for each in self._seen.replacements.get(move, ()):
+            pool = pool_key(each.record)
+            why = self._seen.stopped.get(pool, "") if pool is not None else ""
+            if why and not is_ready(each):
+                return f"GPUNodePool {pool} buys nothing now: {why}"
+        return None
 
     def _gone(self, machine: Machine) -> str | None:
         """What became of a replacement that does not come; None: all are there, or none was ordered."""
         there = {each.record.key.name: each for each in self._seen.replacements.get(move_of(machine.record), ())}
         for name in replaced_by(machine.record):
             if name not in there:
-                return f"{name} is gone"
+                why = self._seen.withdrawn.get(ObjectKey(machine.record.key.namespace, name), "")
+                return f"{name} was withdrawn: {why}" if why else f"{name} is gone"
         for name, each in sorted(there.items()):
             ending = holds(each.record, "Terminating") or holds(each.record, "Ended")
             if each.record.deleting or has_ended(each.record) or ending is not None:
-                return f"{name} does not come: {ending.message}" if ending is not None else f"{name} is gone"
+                return f"{name} will not be ready: {ending.message}" if ending is not None else f"{name} is gone"
         return None
 
     def _placed(self, machine: Machine, cause: DisruptionCause) -> Step | None:
@@ -440,15 +493,20 @@ class _Look:
 
     def _taint(self, machine: Machine, node: Node, cause: DisruptionCause) -> Step:
         """The last look before pods are kept off, and evicted next."""
+        counts = self._counts[machine.record.key]
         if cause.reason not in NOT_BUDGETED:
             if (block := self._unevictable(machine, cause)) is not None:
                 return Say(machine, _under_way(machine, cause, block.message.rpartition(". ")[2]))
-            allowed = self._allowance(cause, self._disturbed)
+            allowed = self._allowance(machine, cause, counts.disturbed)
             if not allowed and cause.reason not in FORCED:
                 return Say(machine, _under_way(machine, cause, f"waits for {allowed.rule}"))
-        self._disturbed += 1
-        self._begun -= 1
-        return SetTaint(machine, node, HARD.effect)
+        counts.disturbed += 1
+        counts.begun -= 1
+        return SetTaint(machine, node, HARD.effect, self._rooms(machine))
+
+    def _rooms(self, machine: Machine) -> tuple[str, ...]:
+        refit = self._seen.refits.get(machine.record.key)
+        return refit.rooms if refit is not None else ()
 
     def _given_up(self, machine: Machine, block: _Block) -> TakeBack:
         _, count = read_retry(machine.record)
@@ -467,6 +525,14 @@ class _Look:
         return tuple(each for each in living if not pods_to_move(each.pods))
 
 
+def _unfit(refit: Refit, replacements: Iterable[Machine]) -> str:
+    """A plan cannot tell whether pods came or grew, room was taken, or the machine is smaller than its offer said."""
+    names = ", ".join(sorted(each.record.key.name for each in replacements))
+    pods = [f"Pod {pod.key}" for order in refit.orders for pod in order.pods]
+    more = f" and {len(pods) - 1} more have" if len(pods) > 1 else " has"
+    return f"{pods[0] if pods else 'It'}{more} no room on {names} or on a machine that is there"
+
+
 def _repeats(step: Step) -> bool:
     """What is said already. Sums move with every price: they are no news."""
     held = condition_in(step.machine.record.status, CONDITION) if isinstance(step, Say) else None
@@ -479,9 +545,3 @@ def _repeats(step: Step) -> bool:
 
 def _under_way(machine: Machine, cause: DisruptionCause, what: str) -> ConditionUpdate:
     return ConditionUpdate(CONDITION, True, cause.reason, f"{cause.message}{MOVES_ON}{move_of(machine.record)}: {what}")
-
-
-def _over_budget(allowed: Allowance, cause: DisruptionCause) -> _Block:
-    when = "" if allowed.until is None else f" until {allowed.until:%Y-%m-%d %H:%M:%S}Z"
-    why = f"{allowed.rule} allows no more disruption now{when}"
-    return _Block("BudgetExhausted", f"{cause.reason}: {cause.message}. {why}", allowed.until)

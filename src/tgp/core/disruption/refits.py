@@ -1,13 +1,16 @@
 """Where the pods of candidates would go: planned by the planner's own count, on what is true now."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from tgp.core.disruption.candidates import NEVER_BUYS
 from tgp.core.disruption.causes import UNDERUTILIZED, DisruptionCause, Machine, cause_of
-from tgp.core.disruption.exchange import checked
+from tgp.core.disruption.ending import MovingPod, kept_microusd, with_refused
+from tgp.core.disruption.exchange import checked, missing_room
 from tgp.core.disruption.machine_state import as_waiting, move_of, pods_to_move
 from tgp.core.disruption.move_steps import DisruptionObservation, Refit
 from tgp.core.disruption.moves import nodes_that_go
+from tgp.core.disruption.spot import moved_pods
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
@@ -18,6 +21,7 @@ from tgp.core.pools.planner.world import Capacity, Plan, PlanInput, PlannedPool
 from tgp.core.pools.replicas import world_of_slots
 
 LIMIT_REASON = "LimitReached"
+NOT_BUYING = Refit(unserved=f"the pool buys nothing: {NEVER_BUYS}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +38,6 @@ def refits(
     leaving: Iterable[Pod],  # of other machines, which are evicted or will be next, and new ones: they need room, too
 ) -> Refitted:
     """One move after another, each in the room that those before it leave. Candidates of one move share an answer."""
-    pool = next((each for each in world.pools if each.key == seen.pool.key), None)
-    if pool is None:
-        none = Refit(unserved="the pool buys nothing: it only observes, or its class is missing")
-        return Refitted(dict.fromkeys(keys, none), ())
     going = nodes_that_go(seen)
     rooms = {each.name: each for each in world.capacity if each.name not in going and not each.drains}
     _take(rooms, world.pods, placed)
@@ -45,52 +45,91 @@ def refits(
     _take(rooms, others, _plan(world, others, (), rooms).placed)
     answers = dict[ObjectKey, Refit]()
     for together in _grouped(seen, keys):
-        pods = tuple(as_waiting(pod) for each in together for pod in pods_to_move(each.pods))
-        slot = _slot_to_fill(together[0], seen)
-        found = (
-            plan(world_of_slots(world, pool, (slot,)))
-            if slot
-            else _plan(world, pods, _buying(seen, together, world, pool), rooms)
-        )
-        answers |= dict.fromkeys(
-            (each.record.key for each in together), _checked(seen, together, _refit(found, rooms), world)
-        )
-        _take(rooms, pods, found.placed)
+        pods = tuple(pod for each in together.machines for pod in _waiting(seen, together, each))
+        found = _planned(seen, together, pods, world, rooms)
+        refit = NOT_BUYING
+        if found is not None:
+            kept = _kept(seen, pods, found, rooms)
+            refit = _checked(seen, together, _refit(found, rooms), world, kept)
+        if refit.limited:
+            free = _planned(seen, together, pods, replace(world, limits=()), rooms)
+            missing = missing_room(free.orders, world) if free is not None else ""
+            refit = replace(refit, unserved=missing or refit.unserved)
+        answers |= dict.fromkeys((each.record.key for each in together.machines), refit)
+        _take(rooms, pods, found.placed if found is not None else {})
     return Refitted(answers, tuple(rooms.values()))
 
 
-def _grouped(seen: DisruptionObservation, keys: Iterable[ObjectKey]) -> list[list[Machine]]:
-    """Candidates of one move, or of one exchange that would begin, together."""
-    machines = {each.record.key: each for each in seen.machines}
-    groups: dict[object, list[Machine]] = {}
+@dataclass(slots=True)
+class _Together:
+    """Candidates of one move, or of one exchange that would begin."""
+
+    machines: list[Machine] = field(default_factory=list)
+    pools: set[ObjectKey] = field(default_factory=set)  # theirs
+    exchange: bool = False  # they leave for cheaper machines
+
+
+def _grouped(seen: DisruptionObservation, keys: Iterable[ObjectKey]) -> list[_Together]:
+    machines = {machine.record.key: (machine, each) for each in seen.pools for machine in each.machines}
+    groups: dict[object, _Together] = {}
     for key in keys:
-        machine = machines[key]
+        machine, pool = machines[key]
         exchange = machine.exchange.candidates if machine.exchange is not None else (key,)
-        groups.setdefault(move_of(machine.record) or exchange, []).append(machine)
+        group = groups.setdefault(move_of(machine.record) or exchange, _Together())
+        cause = cause_of(machine, pool.value, seen.now)
+        group.machines.append(machine)
+        group.pools.add(pool.pool.key)
+        group.exchange |= isinstance(cause, DisruptionCause) and cause.reason == UNDERUTILIZED
     return list(groups.values())
 
 
-def _buying(
-    seen: DisruptionObservation, together: Iterable[Machine], world: PlanInput, pool: PlannedPool
-) -> tuple[PlannedPool, ...]:
-    """A machine is replaced by one of its pool; exchanged, by one of any pool beside it."""
-    if not _is_exchange(seen, together):
-        return (pool,)
-    return tuple(each for each in world.pools if each.key.namespace == pool.key.namespace)
+def _waiting(seen: DisruptionObservation, together: _Together, machine: Machine) -> tuple[Pod, ...]:
+    standing = seen.standing.get(machine.record.key) if together.exchange else None
+    if standing is not None:
+        return moved_pods(standing)
+    return tuple(as_waiting(pod) for pod in pods_to_move(machine.pods))
 
 
-def _is_exchange(seen: DisruptionObservation, together: Iterable[Machine]) -> bool:
-    assert seen.pool.value is not None, "a pool that cannot be read decides nothing"
-    causes = (cause_of(each, seen.pool.value, seen.now) for each in together)
-    return any(isinstance(each, DisruptionCause) and each.reason == UNDERUTILIZED for each in causes)
+def _planned(
+    seen: DisruptionObservation,
+    together: _Together,
+    pods: tuple[Pod, ...],
+    world: PlanInput,
+    rooms: Mapping[str, Capacity],
+) -> Plan | None:
+    """A machine is replaced by one of its pool; exchanged, by one of any pool beside it. None: its pool never buys."""
+    own = tuple(each for each in world.pools if each.key in together.pools)
+    if len(own) < len(together.pools):
+        return None
+    if slot := _slot_to_fill(together.machines[0], seen):
+        return plan(world_of_slots(world, own[0], (slot,)))
+    namespaces = {each.key.namespace for each in own}
+    if not together.exchange:
+        return _plan(world, pods, own, rooms)
+    costs = {key: each.expected_microusd for key, each in seen.standing.items()}
+    moving = [
+        MovingPod(pod, costs.get(each.record.key, 0)) for each in together.machines for pod in pods_to_move(each.pods)
+    ]
+    beside = tuple(each for each in world.pools if each.key.namespace in namespaces)
+    open_to = {each.name: each for each in with_refused(rooms.values(), seen.ending, moving)}
+    return _plan(world, pods, beside, open_to)
 
 
-def _checked(seen: DisruptionObservation, together: Iterable[Machine], refit: Refit, world: PlanInput) -> Refit:
+def _kept(seen: DisruptionObservation, pods: Iterable[Pod], found: Plan, rooms: Mapping[str, Capacity]) -> int:
+    """What machines cost an hour that these pods go to, and that would go otherwise."""
+    coming: dict[str, list[Pod]] = {}
+    for pod in pods:
+        if (name := found.placed.get(uid_text(pod.uid), "")) in rooms:
+            coming.setdefault(name, []).append(pod)
+    return kept_microusd((rooms[name] for name in coming), seen.ending, coming)
+
+
+def _checked(seen: DisruptionObservation, together: _Together, refit: Refit, world: PlanInput, kept: int) -> Refit:
     """Of an exchange: whether it is worth it now, and the highest prices of what is bought for it."""
-    if refit.unserved or not _is_exchange(seen, together):
+    if refit.unserved or not together.exchange:
         return refit
-    standing = [each for one in together if (each := seen.standing.get(one.record.key)) is not None]
-    orders, why = checked(standing, refit.orders, world)
+    standing = [each for one in together.machines if (each := seen.standing.get(one.record.key)) is not None]
+    orders, why = checked(standing, refit.orders, world, kept)
     return replace(refit, orders=orders, too_little=why)
 
 

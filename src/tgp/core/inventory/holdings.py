@@ -12,7 +12,7 @@ from tgp.core.model.costs import hourly_of
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.money import dollars
 
-HOLDINGS = "tgp.io/holdings"  # on the operator's Namespace; absent: no machine
+HOLDINGS = "tgp.io/holdings"  # on the operator's Namespace, and copied to every class; absent: no machine
 ABANDON = "tgp.io/abandon"  # the same: it allows to uninstall in spite of machines
 COPIED = "as on the operator's Namespace"
 
@@ -48,13 +48,23 @@ def told(annotations: Mapping[str, str]) -> str:
     return annotations.get(HOLDINGS, "")
 
 
-def abandoned(
-    home: Mapping[str, str], classes: Iterable[KubeObject[GPUNodeClass]]
-) -> Iterator[tuple[KubeObject[GPUNodeClass], str | None]]:
-    """Classes whose copy of `tgp.io/abandon` is to be written, or removed (None); what a person wrote there stays."""
+def class_changes(
+    home: Mapping[str, str], classes: Iterable[KubeObject[GPUNodeClass]], words: str
+) -> Iterator[tuple[KubeObject[GPUNodeClass], dict[str, str | None]]]:
+    """Classes whose copies of both annotations are not as they should be, with what to write; None: remove it.
+
+    The sentence is about every machine, not only those of this class: an order whose outcome is not known, a machine
+    without a request and one of the implicit class have no other class to be counted by. A `tgp.io/abandon` that a
+    person wrote on a class stays.
+    """
     for record in classes:
+        changes: dict[str, str | None] = {}
+        if record.annotations.get(HOLDINGS, "") != words:
+            changes[HOLDINGS] = words or None
         here = record.annotations.get(ABANDON)
         if ABANDON in home and here is None:
-            yield record, COPIED
+            changes[ABANDON] = COPIED
         elif ABANDON not in home and here == COPIED:
-            yield record, None
+            changes[ABANDON] = None
+        if changes:
+            yield record, changes

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple, TypeAlias
 
 from tgp.api.nodeclass import ClassLimits
@@ -15,6 +15,7 @@ from tgp.core.model.gpus import resource_name
 from tgp.core.model.money import exact
 
 GIB = 1 << 30
+COUNTED_ON_FOR = timedelta(hours=1)  # a machine that only lists declare gone
 USD, NODES = "usd", "nodes"  # resources of a limit, beside those of Kubernetes
 Limits: TypeAlias = ClassLimits | PoolLimits
 
@@ -130,6 +131,7 @@ class RoomLeft(NamedTuple):
     name: str  # as of the limit
     resource: str
     left: int
+    most: int  # of which
 
 
 def rooms_left(limits: Limits | None, held: Usage) -> list[RoomLeft]:
@@ -137,7 +139,8 @@ def rooms_left(limits: Limits | None, held: Usage) -> list[RoomLeft]:
     rooms = []
     for limit in _every(limits):
         used = held.of(limit.resource)
-        rooms.append(RoomLeft(limit.name, limit.resource, max(limit.most - used, 0) if used is not None else 0))
+        left = max(limit.most - used, 0) if used is not None else 0
+        rooms.append(RoomLeft(limit.name, limit.resource, left, limit.most))
     return rooms
 
 
@@ -163,12 +166,21 @@ def headroom_microusd(limits: ClassLimits | None, held: Usage) -> int | None:
     return next((room.left for room in rooms_left(limits, held) if room.resource == USD), None)
 
 
+def counted_until(attempt: Attempt) -> datetime | None:
+    """Until when the machine of an ended attempt counts: never longer than the operator itself would let it."""
+    if attempt.counts_until is None or attempt.ended_at is None:
+        return None
+    if attempt.counts_until - attempt.ended_at <= COUNTED_ON_FOR:
+        return attempt.counts_until
+    return attempt.ended_at + COUNTED_ON_FOR
+
+
 def presumed_of(attempts: Iterable[Attempt]) -> list[tuple[datetime, Reservation]]:
     """Machines of ended attempts that still count, and until when. Keyed by their tokens, beside a new one."""
     return [
-        (attempt.counts_until, replace(reservation_of(attempt.token, attempt), presumed=True))
+        (until, replace(reservation_of(attempt.token, attempt), presumed=True))
         for attempt in attempts
-        if attempt.counts_until is not None and attempt.ended_at is not None
+        if (until := counted_until(attempt)) is not None
     ]
 
 

@@ -90,7 +90,7 @@ def _why(reason: RejectReason, row: OfferRow, query: OfferQuery, now: datetime) 
         case RejectReason.LITTLE_GPU_MEMORY:
             return _least("GiB on each GPU", offer.gpu_memory_gib, query.min_gpu_memory_gib)
         case RejectReason.WRONG_COUNT:
-            return f"{query.gpu_count} GPUs wanted"
+            return f"{query.gpu_count} {'GPU' if query.gpu_count == 1 else 'GPUs'} wanted"
         case RejectReason.WRONG_ARCH:
             return f"CPU architecture is {offer.arch}, wanted: {query.arch}"
         case RejectReason.WRONG_GPU:

@@ -64,7 +64,7 @@ def convert_class(draft: ManifestDraft, settings: ImportSettings) -> None:
         draft.note(
             "spec.instanceRequirements.spotAllowed",
             CHANGED,
-            "spot machines are bought where they are cheaper. The provider may take them back at any time.",
+            "spot machines are bought where they are cheaper. The provider may interrupt them at any time.",
         )
 
 

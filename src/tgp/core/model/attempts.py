@@ -66,6 +66,13 @@ def provider_words(attempt: Attempt) -> str:
     return provider_of(attempt) or "the provider"
 
 
+def taken_back_at(attempt: Attempt | None) -> datetime | None:
+    """When its provider takes the machine back, as announced, else as its offer said; None: not that is known."""
+    if attempt is None:
+        return None
+    return attempt.announced_end or (attempt.offer.until if attempt.offer is not None else None)
+
+
 def is_owned(attempt: Attempt | None) -> bool:
     """The machine belongs to the user, and is only switched on and off."""
     return attempt is not None and attempt.offer is not None and attempt.offer.boot_mode == BootMode.POWER.value

@@ -37,7 +37,7 @@ class AccountInventory:
     account: str = ""  # under which identity
     trouble: AccountProblem | None = None  # not None: `machines` says nothing
     why: str = ""
-    lack: MissingCredential | None = None  # None: the key is there, or none is needed
+    missing: MissingCredential | None = None  # None: the key is there, or none is needed
     wanted: bool = True  # a class buys there, or a machine was bought there; False: only a key was found
     owned: bool = False  # owned machines: they cost electricity, and not all can report the request they are on for
 

@@ -445,6 +445,14 @@ class PlanMade(Struct, frozen=True):
     columns: int
 
 
+class PlanCutShort(Struct, frozen=True):
+    """A plan did not end in time. Until it does, plans are quick ones, which may cost more. About each pool."""
+
+    subject: FactSubject
+    pods: int
+    within: timedelta
+
+
 class NoPodWaits(Struct, frozen=True):
     """No plan is needed any more: no pod is without a machine."""
 
@@ -484,6 +492,14 @@ class MoveEnded(Struct, frozen=True):
     subject: FactSubject
     reason: str  # Empty, Drifted, …
     outcome: str  # Terminating, or why it was taken back
+
+
+class PodsMoved(Struct, frozen=True):
+    """Pods that have to run somewhere else, since their machine leaves its pool."""
+
+    subject: FactSubject
+    reason: str  # Empty, Drifted, …
+    pods: int
 
 
 class DisruptionCounted(Struct, frozen=True):
@@ -562,9 +578,14 @@ class PodEnforced(Struct, frozen=True):
     subject: FactSubject
     budget: ObjectKey
     action: str  # Evict, Pause
-    outcome: str  # Evicted, EvictionBlocked, Paused, PauseUnavailable, Resumed
+    outcome: str  # Evicted, EvictionBlocked, Paused, PauseBlocked, PauseUnavailable, Resumed
     message: str
     warning: bool = True
+
+    @property
+    def done(self) -> bool:
+        """Whether something was stopped, or goes on."""
+        return self.outcome in ("Evicted", "Paused", "Resumed")
 
 
 class PodGateLifted(Struct, frozen=True):
@@ -576,12 +597,14 @@ class PodGateLifted(Struct, frozen=True):
 
 PoolFact: TypeAlias = (
     PlanMade
+    | PlanCutShort
     | NoPodWaits
     | ScaleUpTriggered
     | ScaleUpNotTriggered
     | AnnotationIgnored
     | DisruptionNoted
     | MoveEnded
+    | PodsMoved
     | DisruptionCounted
     | SavingsPromised
     | ReplacementBilled

@@ -79,6 +79,15 @@ def family_members(name: str) -> tuple[str, ...]:
     return catalogue().models.get(plain(name), ())
 
 
+def common_models(asked: str, allowed: tuple[str, ...]) -> tuple[str, ...]:
+    """The models that a name means and a list of names allows; no list: all. An unknown name stands for itself."""
+    models = family_members(asked) or (asked,)
+    if not allowed:
+        return models
+    within = {model for name in allowed for model in (family_members(name) or (name,))}
+    return tuple(model for model in models if model in within)
+
+
 def completed(name: str) -> tuple[str, ...]:
     """The known names that end as this one does: RTX4090 for 4090. The name itself, where it is known."""
     if known(name):

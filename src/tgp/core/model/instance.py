@@ -29,6 +29,7 @@ class Instance:
     spot: bool = False
     interrupted: bool = False  # stopped or broken because a spot machine was interrupted
     created_at: datetime | None = None  # None: the provider does not list it
+    ends_at: datetime | None = None  # when its provider or host takes it back; None: no end is announced
     public_ip: str = ""
     private_ip: str = ""
     progress: str = ""  # changes while a start goes on, such as the provider's status text

@@ -44,18 +44,14 @@ def dollars(microusd: int) -> str:
 
 
 def to_the_cent(microusd: int) -> str:
-    """For a column of sums: 1,234.50."""
-    return f"{microusd / MICRO:,.2f}"
+    """What was spent, in a column of sums, to the nearest cent: 1,234.50."""
+    whole, rest = divmod((abs(microusd) + CENT // 2) // CENT, 100)
+    return f"{'-' if microusd <= -CENT // 2 else ''}{whole:,}.{rest:02}"
 
 
 def total(microusd: int) -> str:
-    """A cost to the cent; with more digits if it is below one cent."""
-    return dollars(microusd) if microusd < CENT else f"${to_the_cent(microusd)}"
-
-
-def rounded(microusd: int) -> str:
-    """To the cent; less than half a cent is shown as <$0.01."""
-    return "<$0.01" if 0 < microusd < CENT // 2 else f"${to_the_cent(microusd)}"
+    """A sum in a sentence, or a rate on a small screen: as `status.spent` shows what was spent. $1,234.50"""
+    return f"${to_the_cent(microusd)}"
 
 
 def decimal(microusd: int) -> str:

@@ -6,6 +6,7 @@ from enum import IntEnum, StrEnum
 import msgspec
 
 UNKNOWN_REGION = "unknown"
+UNKNOWN_GPU = "unknown"  # of a machine you own whose class does not name the model
 USUAL_ARCH = "amd64"
 ARCHITECTURES = (USUAL_ARCH, "arm64")  # of CPUs, as Talos and the kubelet name them
 CONTAINER_ONLY = "the provider starts a container, and Talos cannot boot in a container"

@@ -54,7 +54,6 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     gates: tuple[str, ...] = ()  # what it waits for before the scheduler may look at it
     claims_devices: bool = False  # it uses dynamic resource allocation, which `requests` does not show
     priority: int = 0
-    preempts: bool = True  # False: its preemptionPolicy is Never
     scheduler: str = "default-scheduler"
     grace_seconds: int = 30
 
@@ -62,6 +61,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     nominated_node: str = ""  # the scheduler is making room for it there
     unplaced_since: datetime | None = None  # None: placed, or the scheduler has not rejected it
     unplaced_reason: str = ""  # Unschedulable, SchedulingGated, …
+    placed_at: datetime | None = None  # when it got its Node; None: within a minute of its creation, or not known
     accepted_at: datetime | None = None  # a kubelet accepted it: from here it holds its devices
     started_at: datetime | None = None  # the first start of a container that its status still tells of
     # by resource: the first start of a container that asks for it. None: `started_at` holds for every resource

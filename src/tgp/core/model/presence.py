@@ -46,12 +46,16 @@ class Absent(Repeated):
 
 
 class Claims(msgspec.Struct, frozen=True):
-    """What an account reports of one machine that would end its request: not believed before it is repeated later."""
+    """What an account reports of one machine that would end its request: not believed before it is repeated later.
+
+    The announcement of an end may be a short notice: it is believed in the second list, whenever that comes.
+    """
 
     state: Repeated | None = None  # that the machine is stopped, broken or interrupted; None: not reported
     price: Repeated | None = None  # that it costs more than the last believed price; None: not reported
     together: int = 0  # machines of the account for which such reports began within ten minutes
     turn: bool = False  # of the machines with long-standing reports, this one is believed first
+    end: Repeated | None = None  # that it is taken back at another time than is recorded; None: not reported
     leaving: bool = False  # the provider reported the termination before the machine was no longer listed
 
 

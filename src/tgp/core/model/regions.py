@@ -183,7 +183,7 @@ def _states(table: Table, regions: tuple[str, ...]) -> dict[str, str]:
             name = table.text(section, code, f"states.{region} {code}")
             for each in (_plain(code), _plain(name)):
                 if each in states:
-                    raise table.bad(f"states.{region} {code}", f"{each} is already listed in {states[each]} already")
+                    raise table.bad(f"states.{region} {code}", f"{each} is already listed in {states[each]}")
                 states[each] = region
     return states
 

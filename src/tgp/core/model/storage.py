@@ -6,7 +6,7 @@ from tgp.core.model.labels import LabelRequirement
 from tgp.core.model.placement import NodeTerm
 from tgp.core.model.workload import Metadata
 
-BOUND, WAIT_FOR_FIRST_CONSUMER = "Bound", "WaitForFirstConsumer"
+LOST, WAIT_FOR_FIRST_CONSUMER = "Lost", "WaitForFirstConsumer"
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 
 # Labels of a volume that are a rule, too: the scheduler compares them with the Node's. By the name that replaced it.

@@ -15,15 +15,20 @@ from tgp.core.model.labels import NO_LABELS
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
 from tgp.core.pools.capacity import with_pods
-from tgp.core.pools.planner.classes import GANG, GANG_SIZE, MAX_PRICE, MAX_WAIT
+from tgp.core.pools.planner.classes import (
+    GANG,
+    GANG_SIZE,
+    LONGEST_GANG,
+    MAX_PRICE,
+    MAX_WAIT,
+    WORKER_GROUP,
+    WORKER_GROUP_SIZE,
+    written_gang,
+)
 from tgp.core.pools.planner.world import NO_POOL, Capacity, PoolReason, Unserved
 
 GPU_VENDORS = ("nvidia.com/", "amd.com/", "gpu.intel.com/", "habana.ai/")
-# Other ways to name a gang. Both are labels; LeaderWorkerSet writes its size as an annotation.
-POD_GROUP = "scheduling.x-k8s.io/pod-group"
-WORKER_GROUP, WORKER_GROUP_SIZE = "leaderworkerset.sigs.k8s.io/group-key", "leaderworkerset.sigs.k8s.io/size"
 MOST_GANG = 10_000  # pods: a larger number is an error
-LONGEST = 253  # characters of an annotation that is read, as of any name
 ANNOTATIONS_KEPT = 4_096  # distinct ones whose reading is cached
 
 
@@ -45,40 +50,80 @@ class Demand:
 
 def asks_for_gpus(pod: Pod) -> bool:
     """Whether the pod waits for a node with GPUs, by a pool or otherwise. Cheap: it is asked for every change."""
-    return pod.unschedulable and not pod.finished and not pod.of_daemon_set and (pod.claims_devices or bool(_gpus(pod)))
+    return pod.unschedulable and not pod.finished and not pod.of_daemon_set and requests_gpus(pod)
 
 
-def demand_of(pods: Iterable[Pod], schedulers: frozenset[str], room: Mapping[str, Capacity]) -> Demand:
-    """`room`: by Node, what is or will soon be free there, so that a pod nominated to it needs no machine."""
+def asks_the_same(one: Pod, other: Pod) -> bool:
+    """Whether a plan for one of them holds for the other, both as they were written.
+
+    Tolerations, annotations, labels and sizes may be edited while a pod waits.
+    """
+    return _placed_by(one) == _placed_by(other) and read_annotations(one)[0] == read_annotations(other)[0]
+
+
+def _placed_by(pod: Pod) -> tuple[object, ...]:
+    sizes = (pod.requests, pod.host_ports, pod.volume_claims, pod.claims_devices, pod.gates)
+    where = (pod.node_selector, pod.affinity, pod.tolerations, pod.spreads, pod.labels)
+    return (*sizes, *where, pod.priority, pod.scheduler)
+
+
+def requests_gpus(pod: Pod) -> bool:
+    return pod.claims_devices or bool(_gpus(pod))
+
+
+@dataclass(frozen=True, slots=True)
+class PodDemand:
+    """What a plan reads of a pod that waits for GPUs. It depends on the pod alone."""
+
+    written: Pod
+    pod: Pod  # the same, with only those annotations that a plan reads
+    refusal: PoolReason | None = None  # why no plan can serve it; None: one may
+    problems: tuple[str, ...] = ()  # of annotations that cannot be read
+
+
+def demand_of_pod(pod: Pod, schedulers: frozenset[str]) -> PodDemand | None:
+    """None: it does not ask for a machine."""
+    if not asks_for_gpus(pod) or pod.gates:
+        return None
+    annotations, problems = read_annotations(pod)
+    read = msgspec.structs.replace(pod, annotations=annotations)
+    return PodDemand(pod, read, _refusal(pod, schedulers), problems)
+
+
+def demand_of(
+    asking: Iterable[PodDemand], room: Mapping[str, Capacity], used_up: Mapping[str, str] = MappingProxyType({})
+) -> Demand:
+    """`asking`: in the order of their keys.
+
+    `room`: by Node, what is or will soon be free there, so that a pod nominated to it needs no machine.
+
+    `used_up`: by uid, of pods whose budget would stop them as they start: why.
+    """
     wanted, refused, ignored = [], [], []
     nominated: list[Pod] = []
     left = dict(room)
-    for pod in sorted(pods, key=lambda each: each.key):
-        if not asks_for_gpus(pod) or pod.gates:
-            continue
-        if _nominated(pod, left):
+    for each in asking:
+        pod = each.written
+        if pod.nominated_node and _nominated(pod, left):
             left[pod.nominated_node] = with_pods(left[pod.nominated_node], (pod,))
-            nominated.append(msgspec.structs.replace(pod, annotations=read_annotations(pod)[0]))
-            continue
-        reason = _refusal(pod, schedulers)
-        if reason is not None:
-            refused.append(Unserved(pod, (reason,)))
-            continue
-        annotations, problems = read_annotations(pod)
-        wanted.append(msgspec.structs.replace(pod, annotations=annotations))
-        ignored += [IgnoredAnnotation(pod, problem) for problem in problems]
+            nominated.append(each.pod)
+        elif each.refusal is not None:
+            refused.append(Unserved(pod, (each.refusal,)))
+        elif why := used_up.get(uid_text(pod.uid)):
+            refused.append(Unserved(pod, (PoolReason(NO_POOL, "BudgetUsedUp", why),)))
+        else:
+            wanted.append(each.pod)
+            ignored += [IgnoredAnnotation(pod, problem) for problem in each.problems]
     return Demand(tuple(wanted), tuple(refused), tuple(ignored), tuple(nominated))
 
 
 def read_annotations(pod: Pod) -> tuple[Mapping[str, str], tuple[str, ...]]:
     """What the pod says of its price, its patience and its gang, and what cannot be read of it."""
-    gang, size = pod.annotations.get(GANG), pod.annotations.get(GANG_SIZE)
-    if gang is None and WORKER_GROUP in pod.labels:
-        gang, size = pod.labels[WORKER_GROUP], size or pod.annotations.get(WORKER_GROUP_SIZE)
-    if gang is None:
-        gang = pod.labels.get(POD_GROUP)
+    gang, size = written_gang(pod), pod.annotations.get(GANG_SIZE)
+    if size is None and GANG not in pod.annotations and WORKER_GROUP in pod.labels:
+        size = pod.annotations.get(WORKER_GROUP_SIZE)
     price, wait = pod.annotations.get(MAX_PRICE), pod.annotations.get(MAX_WAIT)
-    return _read(*(text and text[: LONGEST + 1] for text in (price, wait, gang, size)))
+    return _read(*(text and text[: LONGEST_GANG + 1] for text in (price, wait, gang, size)))
 
 
 @lru_cache(maxsize=ANNOTATIONS_KEPT)
@@ -87,8 +132,8 @@ def _read(
 ) -> tuple[Mapping[str, str], tuple[str, ...]]:
     """Cached, so that pods that say the same share one mapping: by that a plan tells them alike quickly."""
     problems = []
-    if gang and len(gang) > LONGEST:
-        problems.append(f"Annotation {GANG} is ignored: {gang[:64]!r}… is longer than {LONGEST} characters")
+    if gang and len(gang) > LONGEST_GANG:
+        problems.append(f"Annotation {GANG} is ignored: {gang[:64]!r}… is longer than {LONGEST_GANG} characters")
         gang = None
     said = {MAX_PRICE: price, MAX_WAIT: wait, GANG: gang or None, GANG_SIZE: size if gang else None}
     for name, check in ((MAX_PRICE, _price), (MAX_WAIT, _wait), (GANG_SIZE, _size)):
@@ -143,5 +188,5 @@ def _refusal(pod: Pod, schedulers: frozenset[str]) -> PoolReason | None:
 
 def _nominated(pod: Pod, room: Mapping[str, Capacity]) -> bool:
     """The scheduler makes room for it on a Node, or was told that the Node's machine was bought for it."""
-    there = room.get(pod.nominated_node) if pod.nominated_node else None
+    there = room.get(pod.nominated_node)
     return there is not None and uid_text(pod.uid) not in there.refused and pod.requests.fits_in(there.free)

@@ -7,18 +7,16 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-import msgspec
-
 from tgp.api.request import GPURequest
 from tgp.api.values import go_duration
 from tgp.core.model.attempts import attempts_of, open_attempt
 from tgp.core.model.costs import spent_by
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
-from tgp.core.model.pod import Pod
-from tgp.core.pools.demand import read_annotations
+from tgp.core.model.pod import SUCCEEDED, Pod
+from tgp.core.model.record import uid_text
+from tgp.core.pools.demand import requests_gpus
 from tgp.core.pools.orders import bought_for
-from tgp.core.pools.planner.classes import gang_of
 from tgp.core.pools.runaway import UnusableMachine
 
 
@@ -38,9 +36,19 @@ class GivenUp:
     until: datetime | None = None  # when the next gang is given up, if nothing changes
 
 
-def gang_name(pod: Pod) -> str:
-    """Of a pod as it was written; empty: it is in no gang."""
-    return gang_of(msgspec.structs.replace(pod, annotations=read_annotations(pod)[0]))
+def need_no_machine(members: Iterable[Pod], waiting: Collection[str]) -> frozenset[str]:
+    """Of the pods of a gang, uids of those that are placed, ask for no GPU, or have done their work.
+
+    `waiting`: uids of controllers whose pods of the gang wait. A pod that succeeded counts where its own controller has
+    others that wait: the gang of an earlier Job with the same name is another one.
+    """
+    return frozenset(uid_text(pod.uid) for pod in members if _needs_none(pod, waiting))
+
+
+def _needs_none(pod: Pod, waiting: Collection[str]) -> bool:
+    if pod.phase == SUCCEEDED:
+        return pod.controller is not None and pod.controller.uid in waiting
+    return not pod.finished and not pod.deleting and (bool(pod.node) or not requests_gpus(pod))
 
 
 def given_up(machines: Iterable[GangMachine], unserved: Collection[str], now: datetime) -> GivenUp:

@@ -8,8 +8,9 @@ from dataclasses import replace
 
 from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
-from tgp.core.inventory.limits import Limits, Reservation, Usage, rooms_left
+from tgp.core.inventory.limits import GIB, NODES, USD, Limits, Reservation, Usage, rooms_left
 from tgp.core.model.gpus import resource_name
+from tgp.core.model.money import dollars
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.offer import Offer
 from tgp.core.pools.orders import most_microusd
@@ -43,3 +44,16 @@ def after_orders(
 def _reservation(order: Order, pool: GPUNodePool) -> Reservation:
     offer, most = order.offer, most_microusd(order, pool)
     return Reservation("", most, offer.gpu_count, resource_name(offer.gpu), offer.vcpus, offer.memory_gib)
+
+
+def limit_amount(resource: str, amount: int) -> str:
+    """Of a limit, in text for users."""
+    if resource == USD:
+        return f"{dollars(amount)}/h" if amount >= 0 else f"-{dollars(-amount)}/h"
+    if resource == "cpu":
+        return f"{amount / 1000:g} CPU"
+    if resource == "memory":
+        return f"{amount / GIB:g} GiB"
+    if resource == NODES:
+        return "1 machine" if amount == 1 else f"{amount} machines"
+    return f"{amount} {resource}"

@@ -13,11 +13,11 @@ import msgspec
 
 from tgp.api.request import Attempt, GPURequest
 from tgp.core.model.attempts import attempts_of, open_attempt
-from tgp.core.model.gpus import resource_name
+from tgp.core.model.gpus import find, resource_name
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
-from tgp.core.model.offer import BootMode, Offer
+from tgp.core.model.offer import UNKNOWN_GPU, BootMode, Offer
 from tgp.core.model.resources import Resources
 from tgp.core.pools.planner.world import Shape
 from tgp.core.requests.chosen_offer import offer_of
@@ -30,6 +30,9 @@ NOISE = 0.01  # machines of a type differ by so much in what they have …
 BOOT_NOISE = 0.25  # … and by so much in how long they take to boot
 SOLD_OUT = "SoldOut"
 NAME_DIGITS = 32
+PRODUCT_LABEL, MEMORY_LABEL = "nvidia.com/gpu.product", "nvidia.com/gpu.memory"  # the latter in MiB, of one GPU
+SHARED = "-SHARED"  # what a GPU that several pods use at a time is named with
+MEMORY_DIGITS = 10
 
 Amount = Annotated[int, msgspec.Meta(ge=0, le=1 << 60)]
 
@@ -122,6 +125,19 @@ def owned_shape(offer: Offer, node: Node | None) -> Shape | None:
     if not reported.cpu_milli or not reported.memory_bytes:
         return None
     return Shape(reported.at_least(Resources(others=((resource_name(offer.gpu), offer.gpu_count),))))
+
+
+def with_learned_gpu(offer: Offer, node: Node | None) -> Offer:
+    """Of a machine you own whose class does not name the model: with that of its Node, also while it is off.
+
+    NVIDIA's feature discovery labels Nodes; a name that could be several cards is decided by the memory of one.
+    """
+    if offer.boot is not BootMode.POWER or offer.gpu != UNKNOWN_GPU or node is None:
+        return offer
+    name, mebibytes = node.labels.get(PRODUCT_LABEL, "").removesuffix(SHARED), node.labels.get(MEMORY_LABEL, "")
+    known = mebibytes.isascii() and mebibytes.isdigit() and len(mebibytes) < MEMORY_DIGITS
+    found = (find(name) or find(name, memory_gib=int(mebibytes) / 1024 if known else None)) if name else None
+    return msgspec.structs.replace(offer, gpu=found.model, gpu_memory_gib=found.memory_gib) if found else offer
 
 
 class MachineTypes:

@@ -5,19 +5,32 @@ from collections.abc import Callable, Iterator, Mapping
 import msgspec
 
 from tgp.api.common import canonical_provider
+from tgp.api.field_error import FieldError, Reason
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.nodepool import GPUNodePool
 from tgp.api.values import microusd
 from tgp.core.classes.can_buy import CANNOT_BUY
 from tgp.core.classes.nodeclass import listed, namespace_allowed
-from tgp.core.classes.semantic_validation import pool_problems, unknown_time_zones
+from tgp.core.classes.semantic_validation import (
+    CLASS_HAS_ONLY,
+    CLASS_MISSING,
+    FREE_MACHINES,
+    FREE_RULE,
+    NAMESPACE_REFUSED,
+    NARROW_RULE,
+    REQUIREMENTS_RULE,
+    pool_problems,
+    unknown_time_zones,
+)
 from tgp.core.model.conditions import ConditionUpdate
 from tgp.core.model.gpus import family_members, known
 from tgp.core.model.labels import LabelRequirement
 from tgp.core.pools.requirements import Allowed, Malformed, together
 
 OWNED = frozenset({"Ready", "Limited", "Unsatisfiable", "Observing"})
+REQUIREMENTS = "spec.template.spec.requirements"
 CAPACITY_TYPES = ("on-demand", "spot")
+SUSPENDED = "NodeClassSuspended"
 SOON_KNOWN = frozenset({"NodeClassNotJudged", "NamespaceNotSeen"})  # reasons that last for moments
 
 
@@ -34,8 +47,13 @@ class PoolObservation(msgspec.Struct, frozen=True):
     time_zones: frozenset[str]  # the IANA names this system has; empty: they are unknown
 
 
+def buys_nothing(ready: ConditionUpdate) -> bool:
+    """Of the condition Ready of a pool."""
+    return ready.status is not True or ready.reason == SUSPENDED
+
+
 def judge_pool(observation: PoolObservation) -> tuple[ConditionUpdate, ...]:
-    reasons = tuple(_unsatisfiable(observation))
+    reasons = tuple(_sentence(each) for each in unsatisfiable(observation.pool, observation.node_class))
     updates = [_ready(observation)]
     if reasons:
         updates.append(ConditionUpdate("Unsatisfiable", True, "NoSuchMachine", "; ".join(reasons)))
@@ -61,7 +79,7 @@ def _ready(observation: PoolObservation) -> ConditionUpdate:
     if node_class is None:
         return _not_ready(
             "NodeClassNotFound",
-            f"spec.nodeClassRef.name: GPUNodeClass {name!r} does not exist; see kubectl get gpunodeclasses",
+            f"spec.nodeClassRef.name: GPUNodeClass {name!r} {CLASS_MISSING}",
         )
     if observation.namespace_labels is None:
         return _not_ready(
@@ -73,7 +91,7 @@ def _ready(observation: PoolObservation) -> ConditionUpdate:
     ):
         return _not_ready(
             "NamespaceNotAllowed",
-            f"GPUNodeClass {name} does not allow this namespace: ask its administrator about spec.allowedNamespaces",
+            f"GPUNodeClass {name} {NAMESPACE_REFUSED}",
         )
     if observation.class_ready is None:
         return ConditionUpdate("Ready", None, "NodeClassNotJudged", f"GPUNodeClass {name} was not checked yet")
@@ -86,9 +104,7 @@ def _ready(observation: PoolObservation) -> ConditionUpdate:
         )
         return _not_ready("NodeClassNotReady", why)
     if observation.class_ready.reason == "Suspended":
-        return ConditionUpdate(
-            "Ready", True, "NodeClassSuspended", f"GPUNodeClass {name} is suspended: no machine is launched"
-        )
+        return ConditionUpdate("Ready", True, SUSPENDED, f"GPUNodeClass {name} is suspended: no machine is launched")
     return ConditionUpdate("Ready", True, "Valid", f"GPUNodeClass {name} is ready")
 
 
@@ -98,9 +114,8 @@ def _narrowed_by(pool: GPUNodePool) -> str:
     return f". The requirements of this pool must allow it, too: {', '.join(keys)}" if keys else ""
 
 
-def _unsatisfiable(observation: PoolObservation) -> Iterator[str]:
+def unsatisfiable(pool: GPUNodePool, node_class: GPUNodeClass | None) -> Iterator[FieldError]:
     """Why no machine could ever serve this pool, as far as pool and class alone show."""
-    pool = observation.pool
     rows = pool.spec.template.spec.requirements
     try:
         allowed = together(LabelRequirement(row.key, row.operator, row.values) for row in rows)
@@ -108,13 +123,21 @@ def _unsatisfiable(observation: PoolObservation) -> Iterator[str]:
         return  # the CRD refuses it; an object older than that rule is reported by Ready
     for key, values in allowed.items():
         if not values.possible():
-            yield f"the requirements on {key} contradict each other"
-    if observation.node_class is not None:
-        yield from _outside_class(allowed, observation.node_class)
-        yield from _too_cheap(pool, observation.node_class)
+            yield _never(f"the requirements on {key} contradict each other")
+    if node_class is not None:
+        yield from _outside_class(allowed, node_class)
+        yield from _too_cheap(pool, node_class)
 
 
-def _outside_class(allowed: Mapping[str, Allowed], node_class: GPUNodeClass) -> Iterator[str]:
+def _never(detail: str, rule: str = REQUIREMENTS_RULE) -> FieldError:
+    return FieldError(REQUIREMENTS, Reason.FORBIDDEN, detail, rule=rule)
+
+
+def _sentence(problem: FieldError) -> str:
+    return problem.detail if problem.path == REQUIREMENTS else f"{problem.path} {problem.detail}"
+
+
+def _outside_class(allowed: Mapping[str, Allowed], node_class: GPUNodeClass) -> Iterator[FieldError]:
     """A pool can only narrow its class: what it requests beyond that is never launched."""
     wants = node_class.spec.instance_requirements
     providers = tuple(canonical_provider(row.name) for row in node_class.spec.providers if row.enabled)
@@ -127,10 +150,10 @@ def _outside_class(allowed: Mapping[str, Allowed], node_class: GPUNodeClass) -> 
         ("tgp.io/spot", ("false", "true") if wants.spot_allowed else ("false",)),
     ):
         if key in allowed and offered and not any(value_check(key, allowed[key])(value) for value in offered):
-            yield f"{key}: the class has only {', '.join(offered[:5])}"
+            yield _never(f"{key}: {CLASS_HAS_ONLY} {', '.join(offered[:5])}", NARROW_RULE)
     memory = allowed.get("tgp.io/gpu-memory")
     if memory is not None and memory.below is not None and memory.below <= (wants.min_gpu_memory_gib or 0):
-        yield f"tgp.io/gpu-memory: the class requires at least {wants.min_gpu_memory_gib} GiB"
+        yield _never(f"tgp.io/gpu-memory: the class requires at least {wants.min_gpu_memory_gib} GiB")
 
 
 def value_check(key: str, allowed: Allowed) -> Callable[[str], bool]:
@@ -146,11 +169,11 @@ def _models(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(model for name in names for model in (family_members(name) if known(name) else (name,))))
 
 
-def _too_cheap(pool: GPUNodePool, node_class: GPUNodeClass) -> Iterator[str]:
+def _too_cheap(pool: GPUNodePool, node_class: GPUNodeClass) -> Iterator[FieldError]:
     ceiling = pool.spec.max_hourly_price
     owned = any(row.enabled and row.name == "webhook" for row in node_class.spec.providers)
     if ceiling is not None and microusd(ceiling, "spec.maxHourlyPrice") == 0 and not owned:
-        yield "spec.maxHourlyPrice is 0, and every machine of the class costs more"
+        yield FieldError("spec.maxHourlyPrice", Reason.FORBIDDEN, FREE_MACHINES, rule=FREE_RULE)
 
 
 def _not_ready(reason: str, message: str) -> ConditionUpdate:

@@ -12,7 +12,6 @@ from typing import TypeAlias
 import msgspec
 
 from tgp.api.request import GPURequest
-from tgp.core.model.attempts import attempts_of, open_attempt, provider_of
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
 from tgp.core.model.pod import Pod
@@ -21,11 +20,12 @@ from tgp.core.model.taints import untolerated
 from tgp.core.pools.capacity import taken_by, with_pods
 from tgp.core.pools.demand import asks_for_gpus
 from tgp.core.pools.planner.world import Capacity
-from tgp.core.requests.node_metadata import REQUEST_UID
-from tgp.core.requests.node_names import node_name_for
-from tgp.core.requests.node_state import provider_id_of
+from tgp.core.requests.own_node import is_own_node
 
 SUPPORTED_MINOR = 35  # of Kubernetes 1: older schedulers may clear a nomination that is not theirs
+# Seconds without a removal before nominations are written again. Doubled each time that one was not kept for HELD_S.
+QUIET_S, LONGEST_QUIET_S, HELD_S = 0.5, 8.0, 1.0
+LATEST_S = 5.0  # after the first removal: where Nodes come and go all the time it is never quiet
 
 Shape: TypeAlias = tuple[object, ...]
 
@@ -48,6 +48,37 @@ class Nomination:
     request: KubeObject[GPURequest]
 
 
+@dataclass(slots=True)
+class RenominationPace:
+    """When nominations that the scheduler removed are written again: all of them, once it removes no more.
+
+    The scheduler removes a nomination whenever it tries the pod in vain, and tries the other pods again whenever one is
+    removed. One that is written meanwhile is removed as well, and so on without an end.
+    """
+
+    first: float | None = None  # removal since they were written last (boottime); None: there was none
+    last: float = 0.0
+    written_at: float = float("-inf")
+    quiet_s: float = QUIET_S
+
+    def removed(self, now: float) -> None:
+        """By the scheduler, or it could not be written."""
+        if self.first is None:
+            self.first = now
+            self.quiet_s = min(2 * self.quiet_s, LONGEST_QUIET_S) if now - self.written_at < HELD_S else QUIET_S
+        self.last = now
+
+    def written(self, now: float) -> None:
+        self.first, self.written_at = None, now
+
+    @property
+    def due(self) -> float | None:
+        """When they are written again; None: none was removed."""
+        if self.first is None:
+            return None
+        return min(self.last + self.quiet_s, self.first + max(LATEST_S, self.quiet_s))
+
+
 def supports_nominations(version: str) -> bool:
     """`version`: the API server's, as it reports it. One that cannot be read supports nothing."""
     major, _, rest = version.removeprefix("v").partition(".")
@@ -55,28 +86,13 @@ def supports_nominations(version: str) -> bool:
     return major == "1" and minor.isdigit() and int(minor) >= SUPPORTED_MINOR
 
 
-def reserved_node_name(request: KubeObject[GPURequest]) -> str:
-    """Of a rented machine; empty: there is none now."""
-    attempt = open_attempt(attempts_of(request))
-    return node_name_for(request.key, attempt.token) if attempt is not None else ""
-
-
-def is_own_node(request: KubeObject[GPURequest], node: Node | None) -> bool:
-    """Whether the Node is that of the request's rented machine: by its name, its provider ID, and the label we set."""
-    attempt = open_attempt(attempts_of(request))
-    if node is None or attempt is None or node.deleting or node.unreadable:
-        return False
-    named = node.name == node_name_for(request.key, attempt.token)
-    marked = node.labels.get(REQUEST_UID) == request.uid_text
-    return named and marked and node.provider_id == provider_id_of(provider_of(attempt), attempt.token)
-
-
 def node_of(machine: PricedRoom) -> str:
     """The Node whose room it is; empty: there is none yet, or the Node of that name is not ours."""
     if machine.room.coming is None:
         return machine.room.name
-    ours = machine.request is not None and is_own_node(machine.request, machine.node)
-    return machine.node.name if ours and machine.node is not None else ""
+    node, request = machine.node, machine.request
+    ours = node is not None and request is not None and not node.deleting and is_own_node(request, node)
+    return node.name if ours and node is not None else ""
 
 
 def nominations(waiting: Iterable[Pod], machines: Sequence[PricedRoom], nodes: Collection[str]) -> list[Nomination]:

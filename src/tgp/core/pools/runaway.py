@@ -14,7 +14,7 @@ from tgp.api.values import rfc3339
 from tgp.core.model.attempts import attempts_of, gpu_resource, open_attempt
 from tgp.core.model.costs import spent_by
 from tgp.core.model.kube_object import KubeObject
-from tgp.core.model.money import about
+from tgp.core.model.money import total
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.offer import BootMode
@@ -39,6 +39,7 @@ MOST_CHARACTERS = 800_000  # of all of them: a ConfigMap holds 1 MiB
 MESSAGE_KEPT = 300  # characters of why a machine was unusable
 DISAGREED_AFTER = timedelta(minutes=5)  # the scheduler refuses a pod on a Node where it fits by our count
 DISAGREED_FOR = timedelta(hours=1)
+MOST_DISAGREEMENTS = 1_000  # pairs of a family of pods and a Node; the newest
 
 
 class UnusableMachine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -144,8 +145,8 @@ def obstacle(pod: Pod, node: Node, there: Iterable[Pod]) -> str:
     taint = untolerated((each for each in node.taints if each != DISRUPTED), pod.tolerations)
     if taint is not None:
         return (
-            f"Node {node.name} has taint {taint.key}:{taint.effect}, which the pod does not tolerate. Tolerate it, or "
-            "let nothing add it to the Nodes of the pool"
+            f"Node {node.name} has taint {taint.key}:{taint.effect}, which the pod does not tolerate. Add "
+            "a toleration to the pod, or stop what adds the taint to the Nodes of the pool"
         )
     free = node.allocatable
     for other in there:
@@ -240,7 +241,7 @@ def paused_until(machines: Collection[UnusableMachine]) -> datetime:
 
 def refusal(machines: Collection[UnusableMachine], until: datetime, whom: str = "pod") -> str:
     last, count = max(machines, key=lambda each: (each.ended_at, each.token)), len(machines)
-    cost = about(sum(each.microusd for each in machines))
+    cost = total(sum(each.microusd for each in machines))
     bought = "A machine was" if count == 1 else f"{count} machines were"
     reason = "MachinesUnusable" if count >= len(PAUSES) else "MachineUnusable"  # another reason is told at once
     unless = ", unless its template changes" if whom == "pod" else ""
@@ -250,46 +251,95 @@ def refusal(machines: Collection[UnusableMachine], until: datetime, whom: str = 
     )
 
 
+@dataclass(frozen=True, slots=True)
+class ReadyNode:
+    """A Node with room, as far as a disagreement is about it."""
+
+    bought: bool  # by a pool
+    rules: tuple[object, ...]  # what the scheduler compares pods with
+
+    @classmethod
+    def of(cls, node: Node, *, bought: bool) -> "ReadyNode":
+        return cls(bought, (node.labels, node.taints, node.allocatable))
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """The scheduler refuses pods of a family on a Node where they fit by our count."""
+
+    until: datetime  # nothing is bought for them before, if a pool bought the Node's machine
+    node: ReadyNode  # as it was
+
+
 class Disagreements:
-    """Pods that have room on a Ready Node by our count while the scheduler refuses them."""
+    """Pods that have room on a Ready Node by our count while the scheduler refuses them.
+
+    It is seen of one pod, and then holds for its family: what a controller creates next need not be refused again.
+    """
 
     def __init__(self) -> None:
-        self._since: dict[tuple[str, str], datetime] = {}  # (pod uid, Node) → since when it has been so
-        self._refused: dict[str, tuple[datetime, str]] = {}  # family of pods → until when, and why
+        # (pod uid, Node) → since when it has been so, and the Node then
+        self._since: dict[tuple[str, str], tuple[datetime, ReadyNode]] = {}
+        self._verdicts: dict[tuple[str, str], _Verdict] = {}  # (family, Node), the oldest first
+        self._refused: frozenset[str] = frozenset()  # uids of pods that wait, and that a verdict is about
 
     def learn(
-        self, placed: Mapping[str, str], waiting: Mapping[str, Pod], own: Mapping[str, bool], now: datetime
+        self, placed: Mapping[str, str], waiting: Mapping[str, Pod], nodes: Mapping[str, ReadyNode], now: datetime
     ) -> None:
-        """`placed`: of the last plan, pod uid → Node; `own`: Nodes, and whether the machine was bought by a pool."""
-        pairs = {(uid, node) for uid, node in placed.items() if node in own and uid in waiting}
-        held = {pair: since for pair, since in self._since.items() if pair[0] in waiting}
-        lasting = {pair for pair in held if now >= held[pair] + DISAGREED_AFTER}
-        self._since = {pair: held.get(pair, now) for pair in pairs | lasting}
-        for uid, node in lasting:
-            if own.get(node):
-                why = f"SchedulerDisagrees: the scheduler refuses it on Node {node}, where it fits by count"
-                self._refused.setdefault(family(waiting[uid]), (now + DISAGREED_FOR, why))
-        self._refused = {name: held for name, held in self._refused.items() if now < held[0]}
+        """`placed`: of the last plan, pod uid → Node; `nodes`: those that are Ready."""
+        pairs = {(uid, node) for uid, node in placed.items() if node in nodes and uid in waiting}
+        since = {}
+        for pair in sorted(pairs):
+            began, before = self._since.get(pair, (now, nodes[pair[1]]))
+            since[pair] = (began if before.rules == nodes[pair[1]].rules else now, nodes[pair[1]])
+        self._since = {pair: held for pair, held in since.items() if now < held[0] + DISAGREED_AFTER}
+        for (uid, node), (_, seen) in since.items():
+            if (uid, node) not in self._since:
+                self._verdicts[family(waiting[uid]), node] = _Verdict(now + DISAGREED_FOR, seen)
+        names = {name for _, name in self._families(waiting.values())}
+        self._verdicts = {
+            pair: held
+            for pair, held in self._verdicts.items()
+            if nodes.get(pair[1], held.node).rules == held.node.rules and (now < held.until or pair[0] in names)
+        }
+        while len(self._verdicts) > MOST_DISAGREEMENTS:
+            del self._verdicts[next(iter(self._verdicts))]
+        self._refused = frozenset().union(*self.by_node(waiting.values()).values())
 
-    def by_node(self, now: datetime) -> Mapping[str, frozenset[str]]:
-        """By Node, the pods for which its room does not count any more."""
+    def by_node(self, waiting: Iterable[Pod]) -> Mapping[str, frozenset[str]]:
+        """By Node, the uids of those of the pods for which its room does not count any more."""
+        nodes: dict[str, list[str]] = {}
+        for name, node in self._verdicts:
+            nodes.setdefault(name, []).append(node)
         found: dict[str, set[str]] = {}
-        for (uid, node), since in self._since.items():
-            if now >= since + DISAGREED_AFTER:
+        for uid, name in self._families(waiting):
+            for node in nodes.get(name, ()):
                 found.setdefault(node, set()).add(uid)
         return {node: frozenset(uids) for node, uids in found.items()}
 
-    def pods(self, now: datetime) -> int:
+    @property
+    def pods(self) -> int:
         """How many pods have room on some Node by our count, and the scheduler refuses them there for long."""
-        return len(frozenset().union(*self.by_node(now).values()))
+        return len(self._refused)
 
-    def refusals(self, waiting: Iterable[Pod]) -> dict[str, str]:
-        if not self._refused:
-            return {}
-        pairs = ((uid_text(pod.uid), self._refused.get(family(pod))) for pod in waiting)
-        return {uid: held[1] for uid, held in pairs if held is not None}
+    def refusals(self, waiting: Iterable[Pod], now: datetime) -> dict[str, str]:
+        """By uid, why nothing is bought for a pod."""
+        bought = {
+            name: f"SchedulerDisagrees: the scheduler refuses it on Node {node}, where it fits by count"
+            for (name, node), held in reversed(self._verdicts.items())
+            if held.node.bought and now < held.until
+        }
+        return {uid: bought[name] for uid, name in self._families(waiting) if name in bought} if bought else {}
 
     def next_change(self, now: datetime) -> datetime | None:
-        moments = [since + DISAGREED_AFTER for since in self._since.values()]
-        moments += [until for until, _ in self._refused.values()]
+        moments = [since + DISAGREED_AFTER for since, _ in self._since.values()]
+        moments += [held.until for held in self._verdicts.values() if held.node.bought]
         return min((each for each in moments if each > now), default=None)
+
+    def _families(self, pods: Iterable[Pod]) -> Iterator[tuple[str, str]]:
+        """Of pods that a verdict may be about: uid and family. Most have another owner, which is quick to see."""
+        owners = {name.partition("/")[0] for name, _ in self._verdicts}
+        for pod in pods if owners else ():
+            owner = pod.controller
+            if (owner.uid if owner is not None and owner.uid else uid_text(pod.uid)) in owners:
+                yield uid_text(pod.uid), family(pod)

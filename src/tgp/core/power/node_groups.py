@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from tgp.api import cel
+from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.pattern import matches
 from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL
 from tgp.core.classes.power_hosts import HostRefused, HostRules, read
@@ -78,11 +79,22 @@ def of_file(rows: object, where: str, hosts: HostRules) -> tuple[NodeGroup, ...]
     return tuple(group for _, group in sorted(found.items()))
 
 
-def manifests_of(groups: Iterable[NodeGroup], namespace: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The class and the pool."""
+def of_class(node_class: GPUNodeClass) -> tuple[NodeGroup, ...]:
+    """The machines that it names, as far as a node group would."""
+    settings = (each.settings for each in node_class.spec.providers if each.settings is not None)
+    machines = (machine for each in settings for machine in each.machines)
+    return tuple(
+        NodeGroup(each.name, each.gpu_count, each.scale_up_endpoint, each.scale_down_endpoint) for each in machines
+    )
+
+
+def manifests_of(
+    groups: Iterable[NodeGroup], namespace: str, *, removed: bool = False
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The class and the pool. `removed`: none is configured any more, so these are not powered on or off."""
     machines = [msgspec.to_builtins(group) for group in groups]
     meta = {"name": POWER_NODES, "annotations": {KEPT_IN_STEP: "true"}}
-    node_class = {
+    node_class: dict[str, Any] = {
         "apiVersion": GPU_NODE_CLASS.api_version,
         "kind": GPU_NODE_CLASS.kind,
         "metadata": meta,
@@ -91,12 +103,15 @@ def manifests_of(groups: Iterable[NodeGroup], namespace: str) -> tuple[dict[str,
             "providers": [{"name": "webhook", "settings": {"machines": machines}}],
         },
     }
-    pool = {
+    pool: dict[str, Any] = {
         "apiVersion": GPU_NODE_POOL.api_version,
         "kind": GPU_NODE_POOL.kind,
         "metadata": {**meta, "namespace": namespace},
         "spec": {"nodeClassRef": {"name": POWER_NODES}},
     }
+    if removed:
+        node_class["spec"]["suspend"] = True
+        pool["spec"]["disruption"] = {"consolidationPolicy": "Never"}
     return node_class, pool
 
 

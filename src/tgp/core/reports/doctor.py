@@ -340,9 +340,9 @@ def _accounts(inventory: ClusterInventory) -> Iterator[DoctorFinding]:
 def _secret(inventory: ClusterInventory, inspection: AccountInventory) -> str:
     """Where the Secret could not be read, the command only shows the missing permission."""
     access = inspection.access
-    if inspection.lack is MissingCredential.RIGHT:
+    if inspection.missing is MissingCredential.RIGHT:
         return f"kubectl -n {inventory.namespace} auth can-i get secret/{access.secret}"
-    there, from_file = inspection.lack is MissingCredential.KEY, access.provider in KEY_IS_A_FILE
+    there, from_file = inspection.missing is MissingCredential.KEY, access.provider in KEY_IS_A_FILE
     return how_to_supply(inventory.namespace, access.secret, access.key, there=there, from_file=from_file)
 
 

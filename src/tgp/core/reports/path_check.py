@@ -20,6 +20,7 @@ from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.reports.machine_costs import account_of_machine, listed, same_account
 from tgp.core.requests.node_state import SCHEME
+from tgp.core.requests.own_node import reserved_node_name
 
 REQUEST_UID = "tgp.io/request-uid"
 REPAIRS = {
@@ -63,8 +64,7 @@ class CheckedMachine:
         """Of the Node that exists, or is expected; empty: unknown."""
         if self.node is not None:
             return self.node.name
-        status = self.request.value.status if self.request is not None and self.request.value is not None else None
-        return (status.node_name or "") if status is not None else ""
+        return reserved_node_name(self.request) if self.request is not None else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,7 +309,7 @@ def _owns(record: KubeObject[GPURequest], node: Node | None, name: str) -> bool:
         return False
     if node is not None and node.provider_id:
         return node.provider_id.rpartition("/")[2] == attempt.token
-    return record.value is not None and record.value.status.node_name == name
+    return reserved_node_name(record) == name
 
 
 def _short(words: str) -> str:

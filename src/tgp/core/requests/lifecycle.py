@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from itertools import takewhile
 
 from tgp.api.request import Attempt
-from tgp.api.values import NEVER, span
+from tgp.core.inventory.limits import COUNTED_ON_FOR
 from tgp.core.model.attempts import LAUNCHED, is_owned, provider_words
 from tgp.core.model.backoff import doubled
 from tgp.core.model.costs import reserved_of
@@ -24,6 +24,7 @@ from tgp.core.requests.drain import Drain, drain
 from tgp.core.requests.moments import (
     counted_until,
     disconnected_since,
+    drain_grace,
     expires_at,
     idle_since,
     idle_timeout,
@@ -73,7 +74,6 @@ FAILURES_MAX = 5  # launches without a machine, or with an unusable one
 NOTHING_RUNS = (InstanceState.STOPPED, InstanceState.BROKEN)
 LOSSES_MAX = 16  # machines lost in use, where each is replaced
 OFF_SHOWN_AFTER = timedelta(minutes=1)  # a Node that is not ready for so long shows that its machine is off
-COUNTED_ON_FOR = timedelta(hours=1)  # against limits: a machine that only lists declare gone
 FIRST_PAUSE, LONGEST_PAUSE = timedelta(seconds=5), timedelta(minutes=5)  # between attempts that fail
 NOT_ORDERED = "NotOrdered"  # the outcome of an attempt that was never ordered
 REFUSED_SHARE = 4  # the time since orders could not be prepared, divided by this, is the next pause …
@@ -142,7 +142,7 @@ def _without_machine(observation: RequestObservation) -> Step:
     if unclaimed := observation.unclaimed:
         return Wait(
             "UnclaimedInstance",
-            f"Waiting for the termination of {unclaimed[0]} ({_count(unclaimed)} without a record).",
+            f"Machine {unclaimed[0]} of an earlier attempt must be terminated first ({_count(unclaimed)} in all).",
             _soon(observation),
         )
     if not settled(observation):
@@ -169,7 +169,7 @@ def _without_machine(observation: RequestObservation) -> Step:
 def _buy(observation: RequestObservation) -> Step:
     """The offers are ranked here and nowhere else: only where nothing is left but to buy."""
     if observation.purchase is None:
-        return Wait("Undecided", "No offer was looked for.", _pool_looks(observation))
+        return Wait("Undecided", "Offers were not ranked yet.", _pool_looks(observation))
     choice = decide_purchase(observation.purchase)
     if isinstance(choice, Purchase):
         return Reserve(choice, _next_number(observation))
@@ -205,7 +205,9 @@ def _no_more(observation: RequestObservation) -> Complete | None:
         )
     losses = [attempt for attempt in observation.attempts if attempt.outcome == "Lost"]
     if len(losses) >= LOSSES_MAX:
-        return Complete("Failed", "TooManyLosses", f"{len(losses)} machines were lost, one after the other.")
+        return Complete(
+            "Failed", "TooManyLosses", f"{len(losses)} machines were lost in a row; delete and recreate the request."
+        )
     expires = expires_at(observation)
     if losses and expires is not None and observation.now >= expires:
         return Complete(
@@ -269,14 +271,21 @@ def _in_doubt(observation: RequestObservation, attempt: Attempt) -> Step:
     if observation.may_order:
         return _order_or_not(observation, attempt)
     window = max(observation.settle_window, BELIEVED_AFTER) if observation.distrusted else observation.settle_window
-    if isinstance(presence, Absent) and presence.shown(window):
+    if isinstance(presence, Absent) and presence.shown(window) and not _joined(observation, attempt):
         if attempt.instance_id and not observation.termination_requests:
             # An error named a machine: terminate it, whatever lists show.
             return Terminate(attempt, attempt.instance_id)
-        return AbandonAttempt(
-            attempt, "NotCreated", attempt.message or "Outcome of the order was unknown; no machine was created"
-        )
+        known = attempt.instance_id or observation.node.registered is not None  # its provider may deny it
+        counts = observation.now + COUNTED_ON_FOR if known and not observation.termination_accepted else None
+        why = attempt.message or "Outcome of the order was unknown; no machine was created"
+        return AbandonAttempt(attempt, "NotCreated", why, counts)
     return Wait("LaunchOutcomePending", _pending_message(observation, attempt), _soon(observation))
+
+
+def _joined(observation: RequestObservation, attempt: Attempt) -> bool:
+    """Lists omit the machine, and its Node is there: for an hour the Node is believed."""
+    ordered = attempt.reserved_at or observation.now
+    return observation.node.registered is not None and observation.now < ordered + BELIEVED_AFTER
 
 
 def _order_or_not(observation: RequestObservation, attempt: Attempt) -> Step:
@@ -307,6 +316,8 @@ def _pending_message(observation: RequestObservation, attempt: Attempt) -> str:
         return f"Cannot check whether attempt {attempt.number} created a machine at {where}: {observation.presence.why}"
     if observation.distrusted:
         return f"Unknown whether attempt {attempt.number} created a machine at {where}: {observation.distrusted}"
+    if (node := observation.node.registered) is not None:
+        return f"Node {node.name} of attempt {attempt.number} has joined, but {where} does not list its machine."
     seconds = int(observation.settle_window.total_seconds())
     return f"Checking for at least {seconds} s whether attempt {attempt.number} created a machine at {where}."
 
@@ -357,6 +368,7 @@ def _terminate(observation: RequestObservation, attempt: Attempt) -> Step:
         and isinstance(observation.presence, Absent)
         and attempt.instance_id
         and not observation.termination_requests
+        and not (is_owned(attempt) and disputed(observation))
     ):
         return Terminate(attempt, attempt.instance_id)  # its provider named it, and lists may be late
     if _gone(observation, attempt):
@@ -369,8 +381,10 @@ def _terminate(observation: RequestObservation, attempt: Attempt) -> Step:
     draining = drain_now(observation)
     if draining is not None and not draining.done:
         return DrainNode(draining)
-    if isinstance(observation.presence, Unknown) and observation.presence.trouble is not AccountProblem.UNREACHABLE:
+    if isinstance(observation.presence, Unknown) and not _ended_unseen(observation.presence, attempt):
         return Wait(observation.presence.trouble.value, observation.presence.why, _soon(observation))
+    if is_owned(attempt) and disputed(observation):
+        return Wait("Returning", "The status says off, and the Node is Ready.", _soon(observation))
     if observation.ask_again_at is not None and observation.now < observation.ask_again_at:
         return Wait(
             "Returning",
@@ -383,6 +397,14 @@ def _terminate(observation: RequestObservation, attempt: Attempt) -> Step:
     return Terminate(attempt, instance_id)
 
 
+def _ended_unseen(presence: Unknown, attempt: Attempt) -> bool:
+    """Whether its termination is requested although it cannot be seen: a rented machine costs meanwhile.
+
+    A machine you own is not switched on missing data.
+    """
+    return presence.trouble is AccountProblem.UNREACHABLE and not is_owned(attempt)
+
+
 def drain_now(observation: RequestObservation) -> Drain | None:
     """What is left to drain; None: the termination is not recorded yet, or nothing runs there."""
     ending = observation.condition("Terminating")
@@ -392,13 +414,12 @@ def drain_now(observation: RequestObservation) -> Drain | None:
         return None
     if isinstance(observation.presence, Found) and observation.presence.instance.state in NOTHING_RUNS:
         return None
-    grace = span(observation.spec.termination_grace_period, "spec.terminationGracePeriod")
     return drain(
         observation.node.registered,
         observation.node.pods,
         observation.now,
         ending.last_transition_time,
-        None if grace is NEVER else grace,
+        drain_grace(observation, ending.last_transition_time),
         budgets=observation.budgets,
     )
 
@@ -431,13 +452,17 @@ def _mute(observation: RequestObservation, attempt: Attempt) -> bool:
 
 
 def disputed(observation: RequestObservation) -> bool:
-    """Lists omit the machine, its Node is Ready, and its provider never accepted the termination: for an hour the Node
-    is believed, and the termination is requested again and again.
+    """Lists omit the machine, its Node is Ready, and its provider never accepted the termination.
+
+    For an hour the Node is believed, and the termination is requested again and again. A machine you own is not
+    switched for as long as its status and its Node contradict each other.
     """
-    ending = observation.holds("Terminating")
+    ending, attempt = observation.holds("Terminating"), observation.attempt
     if not isinstance(observation.presence, Absent) or observation.termination_accepted or not serving(observation):
         return False
-    return ending is None or observation.now < (ending.last_transition_time or observation.now) + BELIEVED_AFTER
+    if ending is None or (attempt is not None and is_owned(attempt)):
+        return True
+    return observation.now < (ending.last_transition_time or observation.now) + BELIEVED_AFTER
 
 
 def _vanished(observation: RequestObservation, reason: str) -> bool:

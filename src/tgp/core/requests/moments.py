@@ -7,7 +7,7 @@ import msgspec
 
 from tgp.api.request import Attempt, GPURequest
 from tgp.api.values import NEVER, span
-from tgp.core.model.attempts import attempts_of, is_owned, open_attempt, provider_words
+from tgp.core.model.attempts import attempts_of, is_owned, open_attempt, provider_words, taken_back_at
 from tgp.core.model.instance import InstanceState
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.presence import Found
@@ -16,6 +16,7 @@ from tgp.core.requests.purchase import life_of
 from tgp.core.requests.steps import TerminationReason
 
 PROVIDER_END_SPARE = timedelta(minutes=30)  # between our drain and the provider's own end; below purchase.RUN_MARGIN
+REPLACED_WITHIN = timedelta(minutes=5)  # half of a late notice is for a replacement, if that is long enough for one
 WARNED_AT = 0.8  # of the life
 
 
@@ -88,10 +89,31 @@ def drained_for_provider_at(observation: RequestObservation) -> datetime | None:
     attempt = observation.attempt
     if attempt is None:
         return None
-    taken_back = attempt.offer.until if observation.kept_by_pool and attempt.offer is not None else None
-    ends = [each for each in (attempt.provider_ends_at, taken_back) if each is not None]
     grace = span(observation.spec.termination_grace_period, "spec.terminationGracePeriod")
-    return min(ends) - (timedelta(0) if grace is NEVER else grace) - PROVIDER_END_SPARE if ends else None
+    ahead = (timedelta(0) if grace is NEVER else grace) + PROVIDER_END_SPARE
+    moments = [attempt.provider_ends_at - ahead] if attempt.provider_ends_at is not None else []
+    end = taken_back_at(attempt) if observation.kept_by_pool else None
+    if end is not None:
+        moments.append(max(end - ahead, _noticed_late(attempt, end) or end - ahead))
+    return min(moments, default=None)
+
+
+def _noticed_late(attempt: Attempt, end: datetime) -> datetime | None:
+    """When a drain begins for which the notice came too late otherwise; None: it was known from the order on."""
+    told = attempt.announced_at if attempt.announced_end is not None else None
+    if told is None:
+        return None
+    half = (end - told) / 2
+    return told + half if half >= REPLACED_WITHIN else told
+
+
+def drain_grace(observation: RequestObservation, began: datetime) -> timedelta | None:
+    """How long a drain that began then waits for pods, at most until the machine is taken back; None: for ever."""
+    grace = span(observation.spec.termination_grace_period, "spec.terminationGracePeriod")
+    if grace is NEVER:
+        return None
+    end = taken_back_at(observation.attempt) if observation.kept_by_pool else None
+    return grace if end is None else min(grace, max(end - began, timedelta(0)))
 
 
 def _life_ends_at(observation: RequestObservation) -> datetime | None:

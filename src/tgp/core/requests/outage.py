@@ -24,8 +24,8 @@ def many_unreachable(observation: RequestObservation) -> str:
     if _many(missing, served):
         hours = int(UNREACHABLE_AT_MOST.total_seconds()) // 3600
         return (
-            f"{missing} of {served} Nodes are unreachable at the same time, which a network outage explains: no "
-            f"machine is terminated for it within {hours} h, then one at a time"
+            f"{missing} of {served} Nodes are unreachable at the same time, probably because of a network outage. No "
+            f"machine is terminated for that within {hours} h; after that, one at a time"
         )
     unknown = sum(known is False for known in in_mesh)
     if _many(unknown, len(in_mesh)):

@@ -1,13 +1,13 @@
 """What a provider reports of a machine: when it is believed, and how it changes the record of the attempt."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from msgspec.structs import replace
 
 from tgp.api.request import Attempt
 from tgp.api.values import usd
-from tgp.core.model.attempts import LAUNCHED, exchanged
+from tgp.core.model.attempts import LAUNCHED, exchanged, taken_back_at
 from tgp.core.model.costs import most_believed
 from tgp.core.model.instance import Instance
 from tgp.core.model.presence import Claims, Found
@@ -46,6 +46,13 @@ def in_another_unit(attempt: Attempt, billed: int) -> bool:
     return agreed > 0 and billed >= OTHER_UNIT * agreed
 
 
+def end_announced(attempt: Attempt, instance: Instance) -> datetime | None:
+    """When the machine is taken back, by its provider's list; None: at no other time than is recorded."""
+    end, set_by_us = instance.ends_at, attempt.provider_ends_at
+    known = end == taken_back_at(attempt) or (set_by_us is not None and end is not None and end >= set_by_us)
+    return None if known else end
+
+
 def with_reports(observation: RequestObservation, attempt: Attempt) -> RequestObservation:
     """What the provider says of a running machine goes into its attempt, and is written with the next status."""
     if not isinstance(observation.presence, Found) or attempt.outcome != LAUNCHED:
@@ -75,4 +82,17 @@ def _changes(observation: RequestObservation, attempt: Attempt, instance: Instan
         changes["offer"] = offer
     if instance.id != attempt.instance_id:
         changes["instance_id"] = instance.id
-    return changes
+    return changes | _end_changes(observation, attempt, instance) if observation.kept_by_pool else changes
+
+
+def _end_changes(observation: RequestObservation, attempt: Attempt, instance: Instance) -> dict[str, Any]:
+    """An end that is announced is believed in a second list, and only if it is to come; one that is withdrawn, at once.
+
+    What the machine runs for meanwhile is not disturbed by a single list.
+    """
+    end, report = end_announced(attempt, instance), observation.claims.end
+    if end is None:
+        withdrawn = attempt.announced_end is not None and instance.ends_at != attempt.announced_end
+        return {"announced_end": None, "announced_at": None} if withdrawn else {}
+    believed = report is not None and report.shown(timedelta(0)) and end > observation.now
+    return {"announced_end": end, "announced_at": observation.now} if believed else {}

@@ -12,6 +12,7 @@ from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import Attempt, GPURequest, GPURequestSpec
 from tgp.api.values import NEVER, microusd, span
+from tgp.core.classes.semantic_validation import CLASS_SPOT_RULE, beyond_class
 from tgp.core.inventory.limits import NOTHING_USED, Reservation, Usage, headroom_microusd, shortage
 from tgp.core.joining.mesh.selection import mesh_of
 from tgp.core.market.query import query_for_class
@@ -20,7 +21,7 @@ from tgp.core.market.ranking_messages import machine
 from tgp.core.market.sources import sources_of
 from tgp.core.model.attempts import TAKES_OVER
 from tgp.core.model.cooldowns import Cooldowns
-from tgp.core.model.gpus import family_members, resource_name
+from tgp.core.model.gpus import common_models, resource_name
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.mesh import Backend
 from tgp.core.model.money import about
@@ -135,11 +136,10 @@ def every_source(node_class: GPUNodeClass) -> dict[str, SourceObservation]:
 
 def decide_purchase(inputs: PurchaseInput) -> PurchaseDecision:
     """The best offer that passes everything; else the reason nearest to a purchase."""
-    spec, node_class = inputs.spec, inputs.node_class
-    if spec.spot and not node_class.spec.instance_requirements.spot_allowed:
-        return NoPurchase("SpotNotAllowed", f"spec.spot: class {inputs.class_name} does not allow spot machines")
-    if spec.gpu_type is not None and not _models(spec, node_class):
-        return NoPurchase("NotInClass", f"spec.gpuType: class {inputs.class_name} does not allow {spec.gpu_type}")
+    for problem in beyond_class(inputs.spec, inputs.node_class, inputs.class_name):
+        if problem.rule == CLASS_SPOT_RULE:
+            return NoPurchase("SpotNotAllowed", f"{problem.path}: {problem.detail}")
+        return NoPurchase("NotInClass", f"{problem.path}: {problem.detail}")
     if takes_over(inputs.record):
         return _taken_over(inputs)
     ranking = rank(inputs.book, query_for_request(inputs), inputs.now)
@@ -187,7 +187,7 @@ def query_for_request(inputs: PurchaseInput) -> OfferQuery:
     provider = canonical_provider(pinned.provider if pinned is not None else spec.provider or "")
     return replace(
         query,
-        models=_models(spec, inputs.node_class) if spec.gpu_type is not None else query.models,
+        models=query.models if spec.gpu_type is None else common_models(spec.gpu_type, query.models),
         gpu_count=spec.gpu_count if pinned is None else None,
         regions=regions,
         kinds=Kinds.SPOT if spec.spot else Kinds.ON_DEMAND,
@@ -344,17 +344,6 @@ def _nothing_fits(ranking: Ranking, inputs: PurchaseInput) -> NoPurchase:
     if RejectReason.LOW_TRUST in ranking.passed and not inputs.untrusted_allowed:
         words.append(f"to allow marketplace hosts, label the namespace {ALLOW_UNTRUSTED}=true")
     return NoPurchase(reason, "; ".join(words))
-
-
-def _models(spec: GPURequestSpec, node_class: GPUNodeClass) -> tuple[str, ...]:
-    """What both ask for; an unknown GPU model stands for itself and fits nothing."""
-    asked = spec.gpu_type or ""
-    allowed = node_class.spec.instance_requirements.gpu_types
-    models = family_members(asked) or (asked,)
-    if not allowed:
-        return models
-    within = {model for name in allowed for model in (family_members(name) or (name,))}
-    return tuple(model for model in models if model in within)
 
 
 def _margin(node_class: GPUNodeClass, provider: str) -> float:

@@ -13,14 +13,14 @@ from tgp.api.values import rfc3339, usd
 from tgp.core.joining.mesh.drift import drift
 from tgp.core.joining.mesh.ignored_settings import MESH_CONFIG_IGNORED, ignored_message
 from tgp.core.joining.mesh.selection import backend_of
-from tgp.core.model.attempts import LAUNCHED, left_by_pool, provider_of
+from tgp.core.model.attempts import LAUNCHED, is_owned, left_by_pool, provider_of, provider_words
 from tgp.core.model.conditions import ConditionUpdate
 from tgp.core.model.costs import hourly_of, most_believed, spent_by
 from tgp.core.model.facts import offer_words
 from tgp.core.model.instance import InstanceState
 from tgp.core.model.mesh import NO_MESH, NOT_ASKED, Backend
 from tgp.core.model.money import about, cents
-from tgp.core.model.presence import Absent, Found, Unknown
+from tgp.core.model.presence import Absent, AccountProblem, Found, Unknown
 from tgp.core.requests.lifecycle import COUNTED, NO_MACHINE, drain_now
 from tgp.core.requests.moments import cut_by_provider, expires_at, idle_timeout, next_deadline, unseen_since, warned_at
 from tgp.core.requests.moments import idle_since as noted_idle_since
@@ -33,9 +33,10 @@ from tgp.core.requests.provider_reports import (
     in_another_unit,
     listed_price,
 )
-from tgp.core.requests.steps import Complete, Step, Wait
+from tgp.core.requests.steps import Complete, Step, TerminationReason, Wait
 from tgp.core.requests.termination_reasons import PROVIDER_ENDS_IT, serving
 
+OWN_FIELDS = frozenset(each.encode_name for each in msgspec.structs.fields(Attempt))  # of an attempt
 PROVIDER_INCONSISTENT = "ProviderInconsistent"
 PRESUMED_LOST = "PresumedLost"
 RESTORED = (
@@ -44,7 +45,7 @@ RESTORED = (
 )
 LEFT_BY_POOL = (
     "GPURequest was written by a GPUNodePool that is no longer its owner, and no machine was bought for it. "
-    "Nothing is bought for it now: the pool orders for its pods under another name. Delete it."
+    "Nothing is bought for it now: the pool orders for its pods under another name. Delete this GPURequest."
 )
 OWNED = frozenset(
     {
@@ -70,6 +71,10 @@ OWNED = frozenset(
 RECORD_LOST_MESSAGE = (
     "Status is empty: it was erased, or the operator ended before the first order. Every provider is listed before "
     "anything is bought, and attempt numbers continue after the highest one seen."
+)
+_SEES_POWER = (
+    "Nothing is powered on or off meanwhile. Repair its statusEndpoint, or remove it from the class: then the Node "
+    "shows whether the machine is on."
 )
 _LOOK = "Check the provider's console; delete the request to terminate the machine."
 
@@ -280,10 +285,17 @@ def _ending(observation: RequestObservation, reason: str, message: str) -> Itera
 
 
 def _reachable(observation: RequestObservation, attempt: Attempt) -> Iterator[ConditionUpdate]:
-    if isinstance(observation.presence, Unknown) and observation.presence.trouble.value != "NotAskedYet":
-        cost = about(hourly_of(attempt))
-        why = f"{observation.presence.why.rstrip('.')}. If a machine exists, it is still billed at {cost}/h."
-        yield ConditionUpdate("ProviderReachable", False, observation.presence.trouble.value, why)
+    presence = observation.presence
+    if not isinstance(presence, Unknown) or presence.trouble is AccountProblem.NOT_ASKED_YET:
+        return
+    launched = attempt.launched_at
+    unlisted_yet = launched is not None and observation.now < launched + observation.listing_lag
+    if unlisted_yet and presence.trouble is AccountProblem.UNREACHABLE:
+        return  # lists may be that late after an order, and of many orders at once only some are asked for by id
+    billed = f"If a machine exists, it is still billed at {about(hourly_of(attempt))}/h."
+    unseen = is_owned(attempt) and presence.trouble is AccountProblem.UNREACHABLE
+    why = f"{presence.why.rstrip('.')}. {_SEES_POWER if unseen else billed}"
+    yield ConditionUpdate("ProviderReachable", False, presence.trouble.value, why)
 
 
 def _inconsistent(observation: RequestObservation, attempt: Attempt) -> Iterator[ConditionUpdate]:
@@ -292,7 +304,14 @@ def _inconsistent(observation: RequestObservation, attempt: Attempt) -> Iterator
     machine, price = f"machine {attempt.instance_id}", f"{about(hourly_of(attempt))}/h"
     hour = int(BELIEVED_AFTER.total_seconds()) // 60
     unlisted = isinstance(observation.presence, Absent) and observation.presence.shown(observation.listing_lag)
-    if unlisted and serving(observation) and not observation.termination_accepted and node is not None:
+    disputes = unlisted and serving(observation) and not observation.termination_accepted
+    if disputes and is_owned(attempt) and node is not None:
+        what = (
+            f"The status of {machine} says off, but Node {node.name} is Ready. Nothing is powered on or off meanwhile"
+        )
+        then = "Correct its statusEndpoint, or power the machine off by hand"
+        yield ConditionUpdate(PROVIDER_INCONSISTENT, True, "StatusContradicted", f"{what}. {then}.")
+    elif disputes and node is not None:
         what = f"{provider} does not list {machine}, but Node {node.name} is Ready"
         assumed = f"The machine is assumed to run at {price}"
         yield ConditionUpdate(PROVIDER_INCONSISTENT, True, "MachineNotListed", f"{what}. {assumed}. {_LOOK}")
@@ -340,8 +359,11 @@ def _deadline_words(observation: RequestObservation, attempt: Attempt) -> str:
         )
         return _with_outage(observation, seen)
     deadline = next_deadline(observation, attempt)
+    awaited = f"Node {observation.status.node_name}"
+    if deadline is not None and deadline.end is TerminationReason.NEVER_STARTED:  # earlier than what a Node may take
+        awaited = f"{provider_words(attempt)} to start the machine"
     until = f" until {rfc3339(deadline.at)}" if deadline is not None else ""
-    return f"Waiting for Node {observation.status.node_name}{until}; after that the next offer is tried."
+    return f"Waiting for {awaited}{until}; after that the next offer is tried."
 
 
 def _with_outage(observation: RequestObservation, why: str) -> str:
@@ -421,7 +443,8 @@ def _moments(observation: RequestObservation, phase: str) -> dict[str, Any]:
 def _written(observation: RequestObservation, held: Any) -> list[dict[str, Any]]:
     """Attempts as written to the status: fields that a newer version added stay."""
     rows = {row.get("number"): row for row in held if isinstance(row, dict)} if isinstance(held, list) else {}
-    return [{**rows.get(each.number, {}), **msgspec.to_builtins(each)} for each in kept(observation.attempts)]
+    more = {number: {name: row[name] for name in row if name not in OWN_FIELDS} for number, row in rows.items()}
+    return [{**more.get(each.number, {}), **msgspec.to_builtins(each)} for each in kept(observation.attempts)]
 
 
 def kept(attempts: tuple[Attempt, ...]) -> tuple[Attempt, ...]:

@@ -70,6 +70,7 @@ class AbandonAttempt(msgspec.Struct, frozen=True):
     attempt: Attempt
     outcome: str
     message: str
+    counts_until: datetime | None = None  # only lists say that there is none: until then it counts against limits
 
 
 class Adopt(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from tgp.api.request import Attempt
 from tgp.core.joining.mesh.status import LEASE_STALE
-from tgp.core.model.attempts import is_owned, provider_words
+from tgp.core.model.attempts import is_owned, provider_words, taken_back_at
 from tgp.core.model.costs import read_amount
 from tgp.core.model.instance import InstanceState
 from tgp.core.model.money import about, distance
@@ -40,7 +40,6 @@ PROVIDER_ENDS_IT = (
     "The provider ends the machine at the time that was set at launch and cannot be changed; "
     "spec.maxLifetime was extended beyond that time."
 )
-PROVIDER_TAKES_IT = "The provider takes the machine back at a time that was known when it was ordered."
 
 
 def reason_to_terminate(observation: RequestObservation, attempt: Attempt) -> StartTermination | None:
@@ -140,7 +139,8 @@ def _expired(observation: RequestObservation) -> StartTermination | None:
     if expires is None or observation.now < expires:
         return None
     if cut_by_provider(observation):
-        why = PROVIDER_TAKES_IT if observation.kept_by_pool else PROVIDER_ENDS_IT
+        end = taken_back_at(observation.attempt) if observation.kept_by_pool else None
+        why = f"The provider takes the machine back at {end:%Y-%m-%d %H:%M:%S}Z" if end else PROVIDER_ENDS_IT
         return StartTermination(TerminationReason.EXPIRED, why)
     return StartTermination(
         TerminationReason.EXPIRED, f"Lifetime (spec.maxLifetime) ended at {expires:%Y-%m-%d %H:%M:%S}Z"

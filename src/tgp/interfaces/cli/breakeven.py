@@ -17,7 +17,7 @@ from tgp.core.model.prices import MICRO, NotAPrice, hourly_microusd
 from tgp.interfaces.cli.context import CliServices
 from tgp.interfaces.cli.interrupt import run
 from tgp.interfaces.cli.next_step import next_lines
-from tgp.interfaces.cli.output import TableColumn, show, table, terminal_width, usd, wrapped, write
+from tgp.interfaces.cli.output import Formats, TableColumn, show, table, terminal_width, usd, wrapped, write
 from tgp.interfaces.documents import API_VERSION
 from tgp.interfaces.documents.market import BreakEvenDocument, PriceRange, TimeRange
 from tgp.services.market_documents import Prices
@@ -120,7 +120,7 @@ def market_options(command: F) -> F:
     help="How long the GPU is used.",
 )
 @market_options
-@click.option("-o", "--output", "how", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True)
+@click.option("-o", "--output", "how", type=Formats(["table", "json", "yaml"]), default="table", show_default=True)
 @click.pass_obj
 def breakeven(
     services: CliServices,

@@ -11,18 +11,22 @@ from tgp.core.budgets.reset import ResetAsked
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.reports.cost_report import month_window
 from tgp.interfaces.cli import budgets_view
-from tgp.interfaces.cli.completion import budget_names
+from tgp.interfaces.cli.completion import live_names
 from tgp.interfaces.cli.confirm import agreed
 from tgp.interfaces.cli.context import CliServices
 from tgp.interfaces.cli.interrupt import BegunSteps, run
 from tgp.interfaces.cli.next_step import as_called
-from tgp.interfaces.cli.output import ROW_FORMATS, print_rows, show, terminal_width, waiting, write
+from tgp.interfaces.cli.output import ROW_FORMATS, Formats, print_rows, show, terminal_width, waiting, write
 from tgp.interfaces.cli.request_name import read_subject
 from tgp.ports.cluster import ClusterError
 from tgp.services.budget_documents import BudgetBoard, BudgetLine, BudgetReport, Simulation
 
 DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 UNTIL = "write a day (friday), a date (2026-11-20), a time (2026-11-20T18:00:00Z) or a length (36h, 3d)"
+NOT_RESET = (
+    "Budget {} is not reset yet: the reset is asked for, and the operator has not done it. It does so as soon as it "
+    "runs.\nnext: {}"
+)
 NOT_NOW = 1  # the exit code of `simulate` if it does not fit now
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _LENGTH = re.compile(r"([0-9]{1,4})d")
@@ -33,7 +37,7 @@ _where = (
     click.option("--context", default="", metavar="NAME", help="Default: the kubeconfig's current one."),
 )
 _output = click.option(
-    "-o", "--output", "how", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True
+    "-o", "--output", "how", type=Formats(["table", "json", "yaml"]), default="table", show_default=True
 )
 
 
@@ -62,7 +66,7 @@ def until(text: str, now: datetime) -> datetime:
         raise click.BadParameter(f"--until {text!r}: {UNTIL}.") from None
     at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
     if at <= now:
-        raise click.BadParameter(f"--until {text!r} is {rfc3339(at)}, which is over.")
+        raise click.BadParameter(f"--until {text!r} is {rfc3339(at)}, which is in the past.")
     return at.astimezone(UTC).replace(microsecond=0)
 
 
@@ -87,7 +91,7 @@ def _budget(name: str, namespace: str) -> ObjectKey:
 
 @click.group(invoke_without_command=True)
 @click.option("-n", "--namespace", default="", metavar="NAME", help="Only this namespace. Default: all of them.")
-@click.option("-o", "--output", "how", type=click.Choice(ROW_FORMATS), default="table", show_default=True)
+@click.option("-o", "--output", "how", type=Formats(ROW_FORMATS), default="table", show_default=True)
 @_where[0]
 @_where[1]
 @click.pass_context
@@ -134,7 +138,7 @@ def simulate(
 ) -> None:
     """Say whether a pod would fit into its budgets: now, from when, or never. Exit code 1: not now.
 
-    Everything that runs now is taken to run on. Without -l every budget of the namespace is looked at.
+    Everything that runs now is assumed to keep running. Without -l every budget of the namespace is looked at.
     """
     milli, lasts = round(float(gpus) * 1000), round(float(hours) * 3600)
 
@@ -157,9 +161,9 @@ def simulate(
 
 
 @budgets.command("top-up")
-@click.argument("name", metavar="NAME", shell_complete=budget_names)
+@click.argument("name", metavar="NAME", shell_complete=live_names("budget", bare=True))
 @click.option("--gpu-hours", required=True, callback=_number, metavar="NUMBER", help="Hours on top of the quota.")
-@click.option("--until", "ends", required=True, metavar="DAY|TIME", help=f"When they lapse: {UNTIL}.")
+@click.option("--until", "ends", required=True, metavar="DAY|TIME", help=f"When they expire: {UNTIL}.")
 @click.option("--reason", default="", metavar="TEXT", help="Why, for people.")
 @click.option("-n", "--namespace", default="", metavar="NAME", help="Default: the kubeconfig's.")
 @_output
@@ -202,7 +206,7 @@ def top_up(
 
 
 @budgets.command()
-@click.argument("name", metavar="NAME", shell_complete=budget_names)
+@click.argument("name", metavar="NAME", shell_complete=live_names("budget", bare=True))
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("-n", "--namespace", default="", metavar="NAME", help="Default: the kubeconfig's.")
 @_output
@@ -221,10 +225,13 @@ def reset(
     async def ask() -> tuple[BudgetLine, ResetAsked]:
         async with services.budgets(kubeconfig, context) as found:
             line = (await found.enquire(key)).line
-            if not agreed(f"Reset budget {line.key}? {_used(line)} GPU-hours would count no longer.", yes=yes):
+            if not agreed(f"Reset budget {line.key}? {_used(line)} GPU-hours would no longer count.", yes=yes):
                 raise click.UsageError("Nothing was reset. Without a terminal, add --yes.")
             begun.words = "Whether the budget was reset is unknown: see its Events."
-            return line, await found.reset(line.key)
+            asked = await found.reset(line.key)
+            if not await found.is_reset(line.key, asked):
+                raise click.ClickException(NOT_RESET.format(line.key, as_called("tgp doctor")))
+            return line, asked
 
     try:
         line, asked = run(ask(), begun)
@@ -234,7 +241,7 @@ def reset(
         write(budgets_view.reset_document(line, asked), how)
         return
     who = f" as {asked.who}" if asked.who else ""
-    click.echo(f"Budget {line.key} is reset at {rfc3339(asked.at)}{who}: {_used(line)} GPU-hours count no longer.")
+    click.echo(f"Budget {line.key} is reset at {rfc3339(asked.at)}{who}: {_used(line)} GPU-hours no longer count.")
     click.echo(f"next: {as_called(f'tgp why budget/{line.key}')}")
 
 
@@ -253,7 +260,7 @@ def _month(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
 @budgets.command()
 @click.option("--month", default="", callback=_month, metavar="2026-11", help="In UTC. Default: this month.")
 @click.option(
-    "-o", "--output", "how", type=click.Choice(["table", "json", "yaml", "csv"]), default="table", show_default=True
+    "-o", "--output", "how", type=Formats(["table", "json", "yaml", "csv"]), default="table", show_default=True
 )
 @_where[0]
 @_where[1]

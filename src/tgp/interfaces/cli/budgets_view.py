@@ -8,12 +8,16 @@ from datetime import UTC, datetime
 from rich.console import Group
 from rich.text import Text
 
+from tgp.api.budget import ExtraHours
+from tgp.api.quantity import exact
 from tgp.api.values import rfc3339
-from tgp.core.budgets.assess import MILLI_SECONDS, gpus_text, hours_text, usd_text
+from tgp.core.budgets.assess import MILLI_SECONDS, decimal_text, gpus_text, hours_text, usd_text
 from tgp.core.budgets.days import BudgetDay
 from tgp.core.budgets.quota import window_words
 from tgp.core.budgets.reset import ResetAsked
 from tgp.core.budgets.spans import seconds
+from tgp.core.budgets.status import short_text
+from tgp.core.budgets.victims import NextAct
 from tgp.interfaces.cli.next_step import next_lines
 from tgp.interfaces.cli.output import Cell, TableColumn, table, wrapped
 from tgp.interfaces.cli.plan_view import labelled, labelled_line
@@ -28,14 +32,13 @@ from tgp.interfaces.documents.budgets import (
     BudgetReset,
     BudgetSimulation,
 )
-from tgp.interfaces.terminal.budget_bar import bar, share_of, style_of
+from tgp.interfaces.terminal.budget_bar import bar, style_of
 from tgp.interfaces.terminal.snapshot import plain
 from tgp.services.budget_documents import (
     BudgetBoard,
     BudgetEnquiry,
     BudgetLine,
     BudgetReport,
-    NextAct,
     PodUse,
     SimulatedFit,
     Simulation,
@@ -45,13 +48,12 @@ LONGEST_NAME = 60
 PODS_SHOWN = 10
 EVENTS_SHOWN = 3
 HUNDREDTH = MILLI_SECONDS // 100  # of a GPU-hour
+UNSURE = "a Node did not report, or no operator watched, for a while"
 NONE = "No budget exists. An example is in docs/budgets.md."
 
 
 def hours(amount: int) -> str:
-    """Two places are enough for people."""
-    whole, _, rest = hours_text(amount).partition(".")
-    return f"{whole}.{rest[:2]}" if rest[:2].strip("0") else whole
+    return short_text(hours_text(amount))
 
 
 def _at(when: int | None, now: datetime) -> str:
@@ -87,26 +89,29 @@ def render(board: BudgetBoard, width: int) -> Group:
     odd = [line for line in lines if line.not_ready or line.trouble]
     for line in odd:
         rows += wrapped(f"{line.key}: {line.not_ready or line.trouble}", width, style="yellow")
-    worst = max(lines, key=lambda line: share_of(line.seen.used, line.limits.used) if line.seen is not None else -1.0)
+    worst = max(lines, key=lambda line: line.seen.share if line.seen is not None else -1.0)
     return Group(*rows, *next_lines(f"tgp why budget/{worst.key}"))
 
 
 def _style(line: BudgetLine) -> str:
-    return "" if line.seen is None else style_of(share_of(line.seen.used, line.limits.used))
+    return "" if line.seen is None else style_of(line.seen.share)
 
 
 def _bar(line: BudgetLine) -> Cell:
     if line.seen is None:
         return "not counted", "dim"
-    share = share_of(line.seen.used, line.limits.used)
+    share = line.seen.share
     return f"{bar(share)} {share * 100:3.0f} %", style_of(share)
 
 
 def _amount(line: BudgetLine, field: str) -> Cell:
     if line.seen is None:
         return "", ""
+    if field == "used":
+        return hours(line.seen.used), ""
     # What is left is rounded up, since what is used is cut off: the two add up to the quota.
-    return hours(line.seen.used if field == "used" else -(-line.seen.left // HUNDREDTH) * HUNDREDTH), ""
+    left = line.seen.left
+    return hours(-(-left // HUNDREDTH) * HUNDREDTH if left >= 10 * HUNDREDTH else left), ""
 
 
 def _gpus(line: BudgetLine) -> Cell:
@@ -157,7 +162,7 @@ def _item(line: BudgetLine) -> BudgetItem:
         "action": spec.enforcement.action,
         "admission": spec.enforcement.admission,
         "extra": [
-            {"gpuHours": float(str(each.gpu_hours)), "until": rfc3339(each.until), "reason": each.reason}
+            {"gpuHours": float(exact(each.gpu_hours)), "until": rfc3339(each.until), "reason": each.reason}
             for each in spec.quota.extra
         ],
         "problem": line.not_ready or line.trouble,
@@ -191,19 +196,9 @@ def budget_rows(asked: BudgetEnquiry) -> Iterator[tuple[str, str]]:
     if line.seen is not None:
         yield from _use_rows(asked, line)
     granted = [each for each in line.budget.spec.quota.extra if each.until > now]
-    yield from labelled(
-        "on top",
-        (
-            f"{each.gpu_hours} GPU-hours until {moment(each.until, now)}{f': {each.reason}' if each.reason else ''}"
-            for each in granted
-        ),
-    )
-    yield from labelled("running", (_pod_words(pod) for pod in asked.running[:PODS_SHOWN]))
-    if (more := len(asked.running) - PODS_SHOWN) > 0:
-        yield "", f"and {more} more: -o json has all"
-    if asked.unknown:
-        yield "", f"and {asked.unknown} that you may not see, or that are gone since"
-    yield from labelled("ended", (f"{row.pod}: {float(str(row.gpu_hours)):.2f} GPU-hours" for row in asked.ended))
+    yield from labelled("on top", (_extra_words(each, now) for each in granted))
+    yield from labelled("running", _running_words(asked))
+    yield from labelled("ended", (f"{row.pod}: {short_text(str(row.gpu_hours))} GPU-hours" for row in asked.ended))
     if asked.act is not None:
         yield from labelled("next", _act_words(asked, asked.act))
     if line.trouble:
@@ -211,12 +206,31 @@ def budget_rows(asked: BudgetEnquiry) -> Iterator[tuple[str, str]]:
     yield from labelled("events", (f"{each.reason}: {each.message}" for each in asked.events[-EVENTS_SHOWN:]))
 
 
+def _extra_words(each: ExtraHours, now: datetime) -> str:
+    why = f": {each.reason}" if each.reason else ""
+    return f"{decimal_text(exact(each.gpu_hours))} GPU-hours until {moment(each.until, now)}{why}"
+
+
+def _running_words(asked: BudgetEnquiry) -> Iterator[str]:
+    for pod in asked.running[:PODS_SHOWN]:
+        yield _pod_words(pod)
+    if (more := len(asked.running) - PODS_SHOWN) > 0:
+        yield f"and {more} more: -o json has all"
+    if asked.unknown:
+        pods = f"{asked.unknown} {'pod' if asked.unknown == 1 else 'pods'}"
+        yield f"{'and ' if asked.running else ''}{pods} not shown (no permission, or just ended)"
+
+
 def _use_rows(asked: BudgetEnquiry, line: BudgetLine) -> Iterator[tuple[str, str]]:
     seen, now = line.seen, asked.now
     assert seen is not None, "checked by the caller"
-    share = share_of(seen.used, line.limits.used)
+    share = seen.share
     when = window_words(line.budget.spec.quota, seconds(now))
-    yield "used", f"{bar(share)} {share * 100:.0f} %: {hours(seen.used)} of {hours(line.limits.used)} GPU-hours {when}"
+    of = f" of ${line.budget.spec.quota.usd}" if share > seen.used / seen.quota else ""  # the nearer limit
+    yield (
+        "used",
+        f"{bar(share)} {share * 100:.0f} %{of}: {hours(seen.used)} of {hours(line.limits.used)} GPU-hours {when}",
+    )
     if line.budget.spec.quota.usd is not None:
         yield (
             "",
@@ -224,7 +238,7 @@ def _use_rows(asked: BudgetEnquiry, line: BudgetLine) -> Iterator[tuple[str, str
         )
     if seen.unsure:
         silent = [pod.name for pod in asked.running if pod.unsure]
-        why = f"the Nodes of {', '.join(silent)} are silent" if silent else "nothing watched for a while"
+        why = f"the Nodes of {', '.join(silent)} are silent" if silent else UNSURE
         yield "unsure", f"{hours(seen.unsure)} of them, because {why}"
     if seen.milli:
         yield "burns", f"{gpus_text(seen.milli)} GPU-hours every hour"
@@ -232,7 +246,7 @@ def _use_rows(asked: BudgetEnquiry, line: BudgetLine) -> Iterator[tuple[str, str
         back = f"at {_at(seen.next_change_at, now)}" if seen.next_change_at is not None else "not while these pods run"
         yield "hours back", back
     elif seen.exhausted_at is not None:
-        yield "used up", f"at {_at(seen.exhausted_at, now)}, if everything runs on"
+        yield "used up", f"at {_at(seen.exhausted_at, now)}, if everything keeps running"
 
 
 def _pod_words(pod: PodUse) -> str:
@@ -314,9 +328,13 @@ def _verdict(answer: Simulation) -> str:
         return "no budget would count it."
     if fits_now(answer):
         return "fits now."
-    starts = [each.fit.at for each in answer.fits if each.fit is not None]
-    known = [start for start in starts if start is not None]
-    return "never fits." if len(known) < len(starts) else f"fits from {_at(max(known), answer.now)} on."
+    fits = [each.fit for each in answer.fits if each.fit is not None]
+    if any(each.too_large for each in fits):
+        return "never fits."
+    known = [each.at for each in fits if each.at is not None]
+    if len(known) < len(fits):
+        return "does not fit while everything that runs now keeps running."
+    return f"fits from {_at(max(known), answer.now)} on."
 
 
 def _fit_words(each: SimulatedFit, now: datetime) -> str:
@@ -327,7 +345,7 @@ def _fit_words(each: SimulatedFit, now: datetime) -> str:
     if found.too_large:
         return f"never: it needs {need}"
     if found.at is None:
-        return f"not within a window while everything that runs now runs on: it needs {need}"
+        return f"does not fit within a window if everything that runs now keeps running: it needs {need}"
     if found.at == _asked_at(each):
         return f"fits now: it needs {need}"
     return f"fits from {_at(found.at, now)} on: it needs {need}"
@@ -346,7 +364,7 @@ def simulation_document(answer: Simulation) -> BudgetSimulation:
                 "budget": str(each.line.key),
                 "needsGpuHours": None if each.fit is None else float(hours_text(each.fit.needs)),
                 "from": None if each.fit is None else _time(each.fit.at),
-                "never": each.fit is not None and each.fit.at is None,
+                "never": each.fit is not None and each.fit.too_large,
             }
             for each in answer.fits
         ],

@@ -1,13 +1,16 @@
 """`tgp check`: is everything there that a purchase needs? Every API key is tried; nothing is spent."""
 
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 from tgp.interfaces.cli.check_view import as_document, exit_code, render
 from tgp.interfaces.cli.context import CliServices
 from tgp.interfaces.cli.interrupt import BegunSteps, run
-from tgp.interfaces.cli.output import show, terminal_width, waiting, write
+from tgp.interfaces.cli.output import Formats, show, terminal_width, waiting, write
+
+if TYPE_CHECKING:
+    from tgp.core.reports.manifest_verdict import Surroundings
 
 
 @click.command()
@@ -33,7 +36,7 @@ from tgp.interfaces.cli.output import show, terminal_width, waiting, write
     "-o",
     "--output",
     "how",
-    type=click.Choice(["table", "wide", "json", "yaml"]),
+    type=Formats(["table", "wide", "json", "yaml"]),
     default="table",
     show_default=True,
     help="wide: what each provider's key may do, and whether its machines can become nodes.",
@@ -53,7 +56,8 @@ def check(
 
     With a kubeconfig: the cluster's CRDs, permissions, classes, Secrets, mesh and device plugin, and the operator's
     own API keys. Without one, or with --provider: the API keys of this terminal. Nothing is spent or changed.
-    With -f: whether the API server and the operator would accept these manifests; no cluster is asked.
+    With -f: whether the API server and the operator would accept these manifests. They are compared with each other;
+    with --kubeconfig or --context also with the classes and Namespaces of that cluster.
 
     \b
     Exit code  meaning
@@ -62,7 +66,8 @@ def check(
     2          wrong use, no such kubeconfig, or a file that cannot be read
     """  # noqa: D301 - click's own mark for lines that are not wrapped
     if files:
-        _check_files(files, how)
+        known = run(services.surroundings(kubeconfig, context, namespace), BegunSteps("Nothing was spent."))
+        _check_files(files, known, how)
     with waiting("checking the cluster and every API key …"):
         report = run(services.check(providers, kubeconfig, context, namespace), BegunSteps("Nothing was spent."))
     if how in {"table", "wide"}:
@@ -73,10 +78,10 @@ def check(
     raise SystemExit(exit_code(report.rows, report.findings))
 
 
-def _check_files(names: tuple[str, ...], how: str) -> NoReturn:
+def _check_files(names: tuple[str, ...], known: "Surroundings", how: str) -> NoReturn:
     from tgp.interfaces.cli import check_files  # imports all kinds: not needed to check a cluster
 
-    checked = check_files.check_files(names)
+    checked = check_files.check_files(names, known)
     if how in {"table", "wide"}:
         width = terminal_width()
         show(check_files.render(checked, names, width), width)

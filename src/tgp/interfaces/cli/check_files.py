@@ -1,18 +1,19 @@
-"""`tgp check -f FILE`: would the API server and the operator accept these manifests? No cluster is asked."""
+"""`tgp check -f FILE`: would the API server and the operator accept these manifests?"""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
+from zoneinfo import available_timezones
 
 import click
+import msgspec
 from rich.console import Group
 from rich.text import Text
 
 from tgp.api.field_error import FieldError
 from tgp.api.kinds import KINDS
-from tgp.api.nodeclass import GPUNodeClass
-from tgp.core.classes.manifest_validation import classes_among, problems_of
 from tgp.core.joining.talos.stream import Path, UnreadableStream, plain_data, read_stream
+from tgp.core.reports.manifest_verdict import Surroundings, among, verdict
 from tgp.interfaces.cli.class_file import read_text
 from tgp.interfaces.cli.next_step import next_lines
 from tgp.interfaces.cli.output import wrapped
@@ -32,8 +33,8 @@ class CheckedManifest:
     ours: bool = True  # False: of another API group, and not looked at
 
 
-def check_files(names: Sequence[str]) -> list[CheckedManifest]:
-    """Every object of the files. Raises UsageError for a file that cannot be read."""
+def check_files(names: Sequence[str], known: Surroundings) -> list[CheckedManifest]:
+    """Every object of the files, beside the others and what is known. Raises UsageError for an unreadable file."""
     found: list[tuple[str, int, dict[str, Any]]] = []
     for name in names:
         try:
@@ -43,8 +44,9 @@ def check_files(names: Sequence[str]) -> list[CheckedManifest]:
         for each in documents:
             for manifest, at in _objects(plain_data(each.data), ()):
                 found.append((name, each.line_of(at), manifest))
-    classes = classes_among(manifest for _, _, manifest in found)
-    return [_checked(name, line, manifest, classes) for name, line, manifest in found]
+    zoned = msgspec.structs.replace(known, time_zones=frozenset(available_timezones()))
+    beside = among((manifest for _, _, manifest in found), zoned)
+    return [_checked(name, line, manifest, beside) for name, line, manifest in found]
 
 
 def _objects(data: Any, at: Path) -> Iterator[tuple[dict[str, Any], Path]]:
@@ -58,7 +60,7 @@ def _objects(data: Any, at: Path) -> Iterator[tuple[dict[str, Any], Path]]:
         yield data, at
 
 
-def _checked(file: str, line: int, manifest: dict[str, Any], classes: Mapping[str, GPUNodeClass]) -> CheckedManifest:
+def _checked(file: str, line: int, manifest: dict[str, Any], known: Surroundings) -> CheckedManifest:
     meta = manifest.get("metadata")
     meta = meta if isinstance(meta, dict) else {}
     name = "/".join(str(part) for part in (meta.get("namespace"), meta.get("name")) if part)
@@ -66,7 +68,7 @@ def _checked(file: str, line: int, manifest: dict[str, Any], classes: Mapping[st
     group = str(manifest.get("apiVersion") or "").partition("/")[0]
     if manifest.get("kind") and group not in OUR_GROUPS:
         return CheckedManifest(file, line, title, ours=False)
-    return CheckedManifest(file, line, title, problems_of(manifest, classes))
+    return CheckedManifest(file, line, title, verdict(manifest, known))
 
 
 def exit_code(checked: Sequence[CheckedManifest]) -> int:

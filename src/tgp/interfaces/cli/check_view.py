@@ -24,6 +24,7 @@ ALL_WELL = 0
 NOT_WELL = 1  # 2 is for wrong use, as in every command
 LABEL = 10  # columns of a line's first word
 INDENT = "    "
+NO_CLUSTER = "No cluster was checked, only API keys."
 GOES_ON = " \\"  # the shell's line continuation
 MARKS = {True: ("✓", "green"), False: ("✗", "red"), None: ("?", "yellow")}
 
@@ -45,6 +46,8 @@ def render(rows: Sequence[CheckRow], findings: Sequence[ClusterFinding], width: 
     lines: list[Text] = []
     if findings:
         lines += [*finding_lines(findings, width), Text()]
+    else:
+        lines += [*wrapped(NO_CLUSTER, width, style="dim"), Text()]
     set_up = [row for row in rows if row.works is not None]
     if wide:
         for row in set_up:

@@ -1,6 +1,7 @@
 """`tgp completion`: what a shell needs to complete commands, flags and the names of live objects."""
 
 import asyncio
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -9,10 +10,9 @@ from click.shell_completion import CompletionItem, get_completion_class
 
 if TYPE_CHECKING:
     from tgp.interfaces.cli.context import CliServices
-    from tgp.services.request_documents import ClusterStatus
 
 PATIENCE_S = 2.0  # a shell waits while the user does
-BUDGET = "budget/"
+BUDGET = "budget"
 PROGRAM, VARIABLE = "tgp", "_TGP_COMPLETE"
 SETUP = {
     "bash": "echo 'eval \"$(tgp completion bash)\"' >> ~/.bashrc",
@@ -34,47 +34,46 @@ def completion(ctx: click.Context, shell: str) -> None:
     click.echo(found(ctx.find_root().command, {}, PROGRAM, VARIABLE).source())
 
 
-def live_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Requests and the Nodes of their machines; after `budget/` budgets. Nothing if no cluster answers in time."""
-    del param
-    services: CliServices | None = ctx.find_root().obj
-    if services is None:
+Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+
+
+def live_names(*kinds: str, bare: bool = False) -> Completer:
+    """Names of these kinds as KIND/NAME; with `bare` without the kind. Nothing if no cluster answers in time."""
+
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        del param
+        services: CliServices | None = ctx.find_root().obj
+        wanted = [kind for kind in kinds if bare or _may_be(f"{kind}/", incomplete)]
+        if services is None or not wanted:
+            return []
+        where = (str(ctx.params.get("kubeconfig") or ""), str(ctx.params.get("context") or ""))
+        namespace = str(ctx.params.get("namespace") or "")
+        with suppress(Exception):  # whatever is wrong, a shell must show no traceback
+            found = asyncio.run(_found(services, where, wanted, namespace))
+            items = [(name if bare else f"{kind}/{name}", words) for kind, name, words in found]
+            return [CompletionItem(value, help=words) for value, words in items if value.startswith(incomplete)]
         return []
-    where = (str(ctx.params.get("kubeconfig") or ""), str(ctx.params.get("context") or ""))
-    namespace = str(ctx.params.get("namespace") or "")
-    with suppress(Exception):  # whatever is wrong, a shell must show no traceback
-        if incomplete.startswith(BUDGET):
-            return asyncio.run(_budgets(services, where, namespace, incomplete))
-        standing = asyncio.run(_standing(services, where, namespace))
-        return [item for item in _items(standing) if str(item.value).startswith(incomplete)]
-    return []
+
+    return complete
 
 
-def budget_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Budgets as NAMESPACE/NAME, which is how the commands for budgets take them."""
-    found = live_names(ctx, param, f"{BUDGET}{incomplete}")
-    return [CompletionItem(str(item.value).removeprefix(BUDGET), help=item.help) for item in found]
+def _may_be(start: str, incomplete: str) -> bool:
+    return incomplete.startswith(start) or start.startswith(incomplete)
 
 
-async def _budgets(
-    services: "CliServices", where: tuple[str, str], namespace: str, incomplete: str
-) -> list[CompletionItem]:
-    async with asyncio.timeout(PATIENCE_S), services.budgets(*where) as budgets:
-        board = await budgets.board(namespace)
-    items = [CompletionItem(f"{BUDGET}{line.key}", help=line.budget.spec.enforcement.action) for line in board.lines]
-    return [item for item in items if str(item.value).startswith(incomplete)]
-
-
-async def _standing(services: "CliServices", where: tuple[str, str], namespace: str) -> "ClusterStatus":
-    async with asyncio.timeout(PATIENCE_S), services.requests(*where) as requests:
-        return await requests.standing(namespace)
-
-
-def _items(standing: "ClusterStatus") -> list[CompletionItem]:
+async def _found(
+    services: "CliServices", where: tuple[str, str], kinds: Sequence[str], namespace: str
+) -> list[tuple[str, str, str]]:
+    """Each as its kind, its name and what it is."""
     found = []
-    for request in standing.requests:
-        name = f"{request.metadata.namespace}/{request.metadata.name}"
-        found.append(CompletionItem(f"request/{name}", help=request.status.phase or ""))
-        if request.status.node_name:
-            found.append(CompletionItem(f"node/{request.status.node_name}", help=f"of request {name}"))
+    async with asyncio.timeout(PATIENCE_S):
+        if BUDGET in kinds:
+            async with services.budgets(*where) as budgets:
+                board = await budgets.board(namespace)
+            found += [(BUDGET, str(line.key), line.budget.spec.enforcement.action) for line in board.lines]
+        others = [kind for kind in kinds if kind != BUDGET]
+        if others:
+            async with services.requests(*where) as requests:
+                for kind in others:
+                    found += [(kind, name, words) for name, words in await requests.names(kind, namespace)]
     return found

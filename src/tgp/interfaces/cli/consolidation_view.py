@@ -57,7 +57,8 @@ def _rows(each: PlannedExchange) -> Iterator[tuple[str, str]]:
         for order in exchange.orders
     )
     rooms = sorted({*exchange.placed.values()})
-    yield "exchange", f"pool {each.pool}: {leaving}"
+    named = "pool" if len(each.pools) == 1 else "pools"
+    yield "exchange", f"{named} {', '.join(map(str, each.pools))}: {leaving}"
     yield "for", "; ".join(part for part in (bought, f"room on {', '.join(rooms)}" if rooms else "") if part)
     yield "saves", exchange.savings.text.removeprefix("saves ")
     yield "pods", pod_names(list(exchange.pods))
@@ -92,7 +93,8 @@ def as_document(made: ConsolidationPlan) -> ConsolidationPlanDocument:
 def _item(each: PlannedExchange) -> ExchangeItem:
     exchange = each.exchange
     return {
-        "pool": str(each.pool),
+        "pool": str(each.pools[0]),
+        "pools": [str(pool) for pool in each.pools],
         "leaving": [{"node": node, "usdPerHour": usd(price)} for node, price in each.leaving],
         "machines": [
             {**order_item(order), "worthUpToUsdPerHour": usd(order.most_microusd or order.hourly_microusd)}

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tgp.core.model.secret import Secret
     from tgp.core.model.spend import SpendEntry
     from tgp.core.model.talos import TalosVersion
+    from tgp.core.reports.manifest_verdict import Surroundings
     from tgp.core.reports.path_check import CheckedMachine, ConnectivityReport
     from tgp.ports.cluster import Cluster
     from tgp.services.budget_documents import BudgetBoard, BudgetEnquiry, BudgetLine, BudgetReport, Simulation
@@ -97,6 +98,13 @@ class RequestActions(Protocol):
         """Every request that the user may read; only those in `namespace` if it is given. Raises ClusterError."""
         ...
 
+    async def names(self, kind: str, namespace: str) -> list[tuple[str, str]]:
+        """Of the requests, nodes, pods, pools, classes or owned machines there are, each with what it is.
+
+        Raises ClusterError.
+        """
+        ...
+
     async def enquire(self, key: "ObjectKey") -> "Enquiry":
         """All that is known about one request. Raises NotFound, which names the nearest ones."""
         ...
@@ -159,6 +167,10 @@ class BudgetActions(Protocol):
 
     async def reset(self, key: "ObjectKey") -> "ResetAsked":
         """Ask the operator to start the account afresh."""
+        ...
+
+    async def is_reset(self, key: "ObjectKey", asked: "ResetAsked") -> bool:
+        """Wait until the operator has done it; False: it has not within a while."""
         ...
 
     async def report(self, month: str) -> "BudgetReport":
@@ -328,6 +340,10 @@ class CliServices(Protocol):
 
     async def gpu_prices(self, gpu: str, kubeconfig: str, context: str) -> "Prices | None":
         """Per GPU-hour, of what is on sale now. None: no provider sells one."""
+        ...
+
+    async def surroundings(self, kubeconfig: str, context: str, namespace: str) -> "Surroundings":
+        """What manifests are compared with: of the cluster that was named, else nothing."""
         ...
 
     async def check(self, providers: tuple[str, ...], kubeconfig: str, context: str, namespace: str) -> "CheckReport":

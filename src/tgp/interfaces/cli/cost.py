@@ -12,7 +12,7 @@ from tgp.interfaces.cli.cluster_options import cluster_options
 from tgp.interfaces.cli.context import CliServices
 from tgp.interfaces.cli.cost_view import as_csv, as_document, render
 from tgp.interfaces.cli.interrupt import run
-from tgp.interfaces.cli.output import show, terminal_width, waiting, write
+from tgp.interfaces.cli.output import Formats, show, terminal_width, waiting, write
 
 OUTPUTS = ("table", "json", "yaml", "csv")
 LONGEST = timedelta(days=36_500)
@@ -47,7 +47,7 @@ def _since(_ctx: click.Context, _param: click.Parameter, value: str | None) -> d
 @click.option("--month", metavar="2026-11", callback=_month, help="Only this month, in UTC.")
 @click.option("--since", metavar="DATE|LENGTH", callback=_since, help="Since then: 2026-11-01, 36h, 7d.")
 @click.option("--by", type=click.Choice(BY), default=None, help="Default: month; with --month or --since: provider.")
-@click.option("-o", "--output", "how", type=click.Choice(OUTPUTS), default="table", show_default=True)
+@click.option("-o", "--output", "how", type=Formats(OUTPUTS), default="table", show_default=True)
 @cluster_options
 @click.pass_obj
 def cost(

@@ -32,7 +32,7 @@ def render(bill: CostBill, width: int) -> Group:
             TableColumn(
                 "GPU-HOURS", tuple((f"{row.gpu_seconds / 3600:,.1f}", _style(row)) for row in rows), right=True
             ),
-            TableColumn("SPENT $", tuple(_money(row.microusd, row) for row in rows), right=True),
+            TableColumn("SPENT $", tuple(money_cell(row.microusd, row) for row in rows), right=True),
             TableColumn("RUNNING $", tuple(_running(row) for row in rows), right=True),
             *saved,
         ),
@@ -106,12 +106,12 @@ def _style(row: CostLine) -> str:
     return "bold" if row.group == "total" else ""
 
 
-def _money(microusd: int, row: CostLine) -> Cell:
+def money_cell(microusd: int, row: CostLine) -> Cell:
     return to_the_cent(microusd), _style(row)
 
 
 def _running(row: CostLine) -> Cell:
-    return _money(row.running_microusd, row) if row.running_microusd else ("", "")
+    return money_cell(row.running_microusd, row) if row.running_microusd else ("", "")
 
 
 def _any_saved(bill: CostBill) -> bool:
@@ -119,4 +119,4 @@ def _any_saved(bill: CostBill) -> bool:
 
 
 def _saved(row: CostLine) -> Cell:
-    return _money(row.saved_microusd, row) if row.saved_microusd else ("", "")
+    return money_cell(row.saved_microusd, row) if row.saved_microusd else ("", "")

@@ -16,6 +16,9 @@ from tgp.api.resource import CUSTOM_RESOURCE_DEFINITION
 from tgp.core.model.object_key import ObjectKey
 from tgp.interfaces.cli.context import CliServices
 from tgp.interfaces.cli.interrupt import BegunSteps, run
+from tgp.interfaces.cli.output import Formats, write
+from tgp.interfaces.documents import API_VERSION
+from tgp.interfaces.documents.setup import KindDifferenceItem
 from tgp.ports.cluster import Cluster, ClusterError, NotFound
 from tgp.services.crd_difference import difference
 
@@ -72,13 +75,17 @@ def apply(services: CliServices, legacy_budgets: bool, kubeconfig: str, context:
 @_legacy
 @_kubeconfig
 @_context
+@click.option("-o", "--output", "how", type=Formats(["table", "json", "yaml"]), default="table", show_default=True)
 @click.pass_obj
-def diff(services: CliServices, legacy_budgets: bool, kubeconfig: str, context: str) -> None:
+def diff(services: CliServices, legacy_budgets: bool, kubeconfig: str, context: str, how: str) -> None:
     """Compare the cluster's definitions with this release's. Exit code 0: same; 1: different; 2: unknown."""
-    differences = _run(_diff(services.kubernetes(kubeconfig, context), legacy=legacy_budgets), CouldNotTell)
-    for text in differences:
-        click.echo(text, nl=False)
-    if differences:
+    kinds = _run(_diff(services.kubernetes(kubeconfig, context), legacy=legacy_budgets), CouldNotTell)
+    if how == "table":
+        for each in kinds:
+            click.echo(each["difference"], nl=False)
+    else:
+        write({"apiVersion": API_VERSION, "kind": "KindDifference", "kinds": kinds}, how)
+    if any(each["difference"] for each in kinds):
         raise SystemExit(DIFFERENT)
 
 
@@ -99,10 +106,13 @@ async def _apply(connecting: AbstractAsyncContextManager[Cluster], begun: BegunS
             click.echo(f"{name}: {_what_happens(stored, definition)}")
 
 
-async def _diff(connecting: AbstractAsyncContextManager[Cluster], *, legacy: bool) -> list[str]:
+async def _diff(connecting: AbstractAsyncContextManager[Cluster], *, legacy: bool) -> list[KindDifferenceItem]:
     async with connecting as cluster:
         pairs = [pair async for pair in _pairs(cluster, legacy=legacy)]
-    return [text for stored, ours in pairs if (text := difference(stored, ours))]
+    return [
+        {"name": ours["metadata"]["name"], "installed": stored is not None, "difference": difference(stored, ours)}
+        for stored, ours in pairs
+    ]
 
 
 async def _pairs(cluster: Cluster, *, legacy: bool) -> AsyncIterator[tuple[dict[str, Any] | None, dict[str, Any]]]:

@@ -4,14 +4,17 @@
 """
 
 import asyncio
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from uuid import UUID
 
 import click
 
 from tgp.core.model.cloud_errors import CloudError
 from tgp.core.model.cluster_inventory import ClusterInventory
+from tgp.core.model.identity import CLUSTER_DIGITS, cluster_id
 from tgp.core.model.money import dollars
 from tgp.core.reports.doctor import DeleteNode, DoctorFinding, EndMachine, findings
 from tgp.interfaces.cli.cluster_options import cluster_options
@@ -22,22 +25,30 @@ from tgp.interfaces.cli.doctor_anywhere import look_everywhere
 from tgp.interfaces.cli.doctor_one import examine
 from tgp.interfaces.cli.doctor_view import DoctorReport, as_document, exit_code, render
 from tgp.interfaces.cli.interrupt import BegunSteps, run
-from tgp.interfaces.cli.output import ROW_FORMATS, TABLES, print_rows, waiting
+from tgp.interfaces.cli.output import ROW_FORMATS, TABLES, Formats, print_rows, waiting
 from tgp.interfaces.terminal.snapshot import plain
 from tgp.ports.cluster import ClusterError
 from tgp.services.confirmed import Confirmed
 
 GONE_WITHIN = 120.0  # seconds that a termination may take before it is reported as requested only
 LOOK_EVERY = 5.0
+CLUSTER_ID = re.compile(rf"[0-9a-f]{{{CLUSTER_DIGITS}}}")
 
 
 @click.command()
-@click.argument("what", default="", metavar="[node/NAME|request/NAME]", shell_complete=live_names)
+@click.argument("what", default="", metavar="[node/NAME|request/NAME]", shell_complete=live_names("node", "request"))
 @click.option("--orphans", is_flag=True, help="Only machines that no request owns.")
 @click.option("--no-cluster", is_flag=True, help="Machines of any cluster, by the API keys in the environment alone.")
+@click.option(
+    "--cluster-id",
+    "bought_by",
+    default="",
+    metavar="ID",
+    help="As --no-cluster, but only machines of this cluster: its id, or the uid of its Namespace kube-system.",
+)
 @click.option("--fix", is_flag=True, help="Fix what a command can fix, after a question.")
 @click.option("--yes", is_flag=True, help="With --fix: do not ask.")
-@click.option("-o", "--output", "how", type=click.Choice(ROW_FORMATS), default="table", show_default=True)
+@click.option("-o", "--output", "how", type=Formats(ROW_FORMATS), default="table", show_default=True)
 @cluster_options
 @click.pass_obj
 def doctor(
@@ -46,6 +57,7 @@ def doctor(
     what: str,
     orphans: bool,
     no_cluster: bool,
+    bought_by: str,
     fix: bool,
     yes: bool,
     how: str,
@@ -60,10 +72,11 @@ def doctor(
 
     Exit code 0: no problem; 1: a problem is left; 2: a provider could not be asked, so its machines are unknown.
     """
-    if no_cluster:
+    if no_cluster or bought_by:
         if what or orphans or fix or kubeconfig or context:
-            raise click.UsageError("--no-cluster asks the providers alone: it can be combined with --output only.")
-        raise SystemExit(look_everywhere(services, how))
+            asks = "--cluster-id asks" if bought_by else "--no-cluster asks"
+            raise click.UsageError(f"{asks} only the providers: of the other options only --output can be given.")
+        raise SystemExit(look_everywhere(services, how, _cluster_id(bought_by)))
     if what:
         if orphans or fix:
             raise click.UsageError("--orphans and --fix cannot be combined with a Node or a request.")
@@ -77,6 +90,19 @@ def doctor(
     report = run(_examine(services, where, begun, only_orphans=orphans, offering=offering, yes=yes, how=how), begun)
     _print(report, how)
     raise SystemExit(exit_code(report))
+
+
+def _cluster_id(given: str) -> str:
+    """Ten hex digits; empty: any cluster."""
+    if not given or CLUSTER_ID.fullmatch(given):
+        return given
+    try:
+        return cluster_id(str(UUID(given)))
+    except ValueError:
+        raise click.UsageError(
+            f"--cluster-id {given!r} is neither a cluster's id (ten digits 0-9a-f, as tgp doctor and tgp down show it) "
+            "nor the uid of its Namespace kube-system."
+        ) from None
 
 
 async def _examine(

@@ -1,4 +1,4 @@
-"""`tgp doctor --no-cluster`: what still runs and costs, asked of the providers alone."""
+"""`tgp doctor --no-cluster`, or `--cluster-id`: what still runs and costs, asked of the providers alone."""
 
 from functools import partial
 from itertools import groupby
@@ -18,11 +18,13 @@ from tgp.services.marked_machines import MarkedMachine, MarkedMachines
 NONE, SOME, UNKNOWN = 0, 1, 2
 
 
-def look_everywhere(services: CliServices, how: str) -> int:
-    """Print it; the exit code."""
+def look_everywhere(services: CliServices, how: str, cluster: str = "") -> int:
+    """Print it; the exit code. `cluster`: the id of the one that bought them; empty: any."""
     found = run(_ask(services))
+    if cluster:
+        found = found.bought_by(cluster)
     names = [f"{one.provider}/{one.instance.id}" for one in found.machines]
-    print_rows(partial(render, found), as_document(found), "machines", names, how)
+    print_rows(partial(render, found, cluster), as_document(found), "machines", names, how)
     return UNKNOWN if found.failed else SOME if found.machines else NONE
 
 
@@ -32,12 +34,13 @@ async def _ask(services: CliServices) -> MarkedMachines:
             return await market.machines()
 
 
-def render(found: MarkedMachines, width: int) -> Group:
+def render(found: MarkedMachines, asked: str, width: int) -> Group:
     lines: list[Text] = []
     for cluster, rows in groupby(found.machines, key=lambda one: one.cluster):
         lines += _cluster(cluster, tuple(rows), width)
     if not found.machines:
-        lines += wrapped("The providers that were asked list no machine that tgp bought.", width)
+        bought = f"of cluster {asked}" if asked else "that tgp bought"
+        lines += wrapped(f"The providers that were asked list no machine {bought}.", width)
     for provider, why in found.failed:
         lines += wrapped(f"{provider} could not be asked, so its machines are unknown: {why}", width)
     if found.keyless:

@@ -27,7 +27,7 @@ from tgp.interfaces.cli.confirm import confirmed, interactive, typed
 from tgp.interfaces.cli.context import CliServices, ClusterActions
 from tgp.interfaces.cli.down_view import TeardownOutcome, as_document, blind, exit_code, plan, remaining, render
 from tgp.interfaces.cli.interrupt import BegunSteps, run
-from tgp.interfaces.cli.output import show, terminal_width, waiting, write
+from tgp.interfaces.cli.output import Formats, show, terminal_width, waiting, write
 from tgp.interfaces.terminal.snapshot import plain
 from tgp.ports.cluster import ClusterError
 from tgp.ports.http import HttpError
@@ -63,7 +63,7 @@ def _length(_ctx: click.Context, _param: click.Parameter, value: str) -> timedel
     callback=_length,
     help="If the operator has not finished by then, offer to terminate the machines from here.",
 )
-@click.option("-o", "--output", "how", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True)
+@click.option("-o", "--output", "how", type=Formats(["table", "json", "yaml"]), default="table", show_default=True)
 @cluster_options
 @click.pass_obj
 def down(

@@ -7,7 +7,7 @@ from rich.console import Group
 from rich.text import Text
 
 from tgp.core.model.cluster_inventory import AccountInventory, ClusterInventory
-from tgp.core.model.money import dollars
+from tgp.core.model.money import dollars, total
 from tgp.core.model.pod import COUNTED
 from tgp.core.reports.machine_costs import MachineCost, hourly_total, lives, machine_costs
 from tgp.core.reports.pending_purchases import PendingPurchase, written_again
@@ -103,7 +103,8 @@ def render(outcome: TeardownOutcome, width: int) -> Group:
     lines += _bill(outcome.bill, width)
     stuck = [str(record.key) for record in inventory.requests if lives(record)]
     if stuck and outcome.proven:
-        words = f"Requests that wait for the operator to remove its finalizer: {', '.join(stuck)}. They cost nothing."
+        words = f"Requests that wait for the operator to remove its finalizer: {', '.join(stuck)}. They cost nothing. "
+        words += "Uninstall the operator after they are gone: kubectl get gpurequests -A"
         lines += wrapped(words, width)
     if outcome.freed:
         pods = "1 pod was" if outcome.freed == 1 else f"{outcome.freed} pods were"
@@ -121,11 +122,11 @@ def render(outcome: TeardownOutcome, width: int) -> Group:
 def _bill(bill: Sequence[MachineCost], width: int) -> list[Text]:
     if not bill:
         return []
-    total = sum(holding.spent_microusd for holding in bill)
+    spent = sum(holding.spent_microusd for holding in bill)
     lines = [Text(), *machines_table(bill, width, gone=True)]
     return [
         *lines,
-        *wrapped(f"Total {dollars(total)}, estimated from price and time; the provider's invoice decides.", width),
+        *wrapped(f"Total {total(spent)}, estimated from price and time; the provider's invoice decides.", width),
     ]
 
 

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 
 import click
 
-from tgp.adapters.kube.config_field import ConfigInvalid
-from tgp.ports.cluster import ClusterError, Forbidden, NotFound, Unauthenticated
+from tgp.ports.cluster import ClusterError
 from tgp.ports.http import HttpError
+from tgp.services.cluster_failure import explained, first_step, names_no_cluster
 
 CLUSTER_FLAGS = ("--kubeconfig", "--context")
 NO_CONFIG = "export KUBECONFIG=FILE, or name it: --kubeconfig FILE"
-REACH, RIGHTS, LOGIN = "kubectl cluster-info", "kubectl auth can-i --list", "kubectl get namespaces"
+GONE = "; if the cluster is gone: --cluster-id ID"  # tgp doctor alone works without one
 _SAYS_SO = re.compile(r"\b(tgp|kubectl|helm|talosctl|export|run|see|try) \S|did you mean|--[a-z]", re.IGNORECASE)
 
 
@@ -26,8 +26,10 @@ def ended(message: str, cause: BaseException | None, ran: Sequence[str]) -> str:
     if cause is None or _SAYS_SO.search(message):
         return message
     if isinstance(cause, ClusterError | HttpError):
-        return f"{message}\nnext: {_for_cluster(_step(cause), ran)}"
-    return f"{message}\nnext: {NO_CONFIG}" if isinstance(cause, ConfigInvalid) else message
+        return f"{explained(message, cause)}\nnext: {for_cluster(first_step(cause), ran)}"
+    if not names_no_cluster(cause):
+        return message
+    return f"{message}\nnext: {NO_CONFIG}{GONE if ran[:1] == ('doctor',) else ''}"
 
 
 def with_next_step(error: click.ClickException, ran: Sequence[str]) -> click.ClickException:
@@ -38,19 +40,7 @@ def with_next_step(error: click.ClickException, ran: Sequence[str]) -> click.Cli
     return (NotAsked if error.exit_code == NotAsked.exit_code else click.ClickException)(message)
 
 
-def _step(cause: BaseException) -> str:
-    match cause:
-        case Forbidden():
-            return RIGHTS
-        case Unauthenticated():
-            return LOGIN
-        case NotFound():
-            return "tgp check"
-        case _:
-            return REACH
-
-
-def _for_cluster(command: str, ran: Sequence[str]) -> str:
+def for_cluster(command: str, ran: Sequence[str]) -> str:
     """With the flags that name the cluster."""
     given = [
         f"{name} {value}" for name, value in zip(ran, [*ran[1:], ""], strict=True) if name in CLUSTER_FLAGS and value

@@ -13,12 +13,13 @@ from tgp.core.model.hold import Hold, new_hold
 from tgp.core.reports.machine_costs import hourly_total, machine_costs
 from tgp.core.reports.pending_purchases import PendingPurchase, pending_purchases, unsuspended
 from tgp.interfaces.cli.cluster_options import cluster_options
+from tgp.interfaces.cli.completion import live_names
 from tgp.interfaces.cli.confirm import agreed
 from tgp.interfaces.cli.context import CliServices, ClusterActions
 from tgp.interfaces.cli.holdings_view import buyer_item, buyers_lines, costing, machine_item, machines_table
 from tgp.interfaces.cli.interrupt import BegunSteps, run
 from tgp.interfaces.cli.next_step import next_lines
-from tgp.interfaces.cli.output import show, terminal_width, usd, wrapped, write
+from tgp.interfaces.cli.output import Formats, show, terminal_width, usd, wrapped, write
 from tgp.interfaces.documents import API_VERSION
 from tgp.interfaces.documents.machines import HoldReport
 
@@ -39,11 +40,11 @@ OTHER_WORDS = (
 OUTPUTS = ("table", "json", "yaml")
 UNSURE = "Whether purchases are paused now is unknown: tgp hold --status"
 
-_output = click.option("-o", "--output", "how", type=click.Choice(OUTPUTS), default="table", show_default=True)
+_output = click.option("-o", "--output", "how", type=Formats(OUTPUTS), default="table", show_default=True)
 
 
 @click.command()
-@click.argument("words", nargs=-1, metavar="[REASON | class/NAME]")
+@click.argument("words", nargs=-1, metavar="[REASON | class/NAME]", shell_complete=live_names("class"))
 @click.option("--status", is_flag=True, help="Change nothing; report whether purchases are paused.")
 @_output
 @cluster_options
@@ -107,7 +108,7 @@ async def _pause(cluster: ClusterActions, inventory: ClusterInventory, reason: s
 
 
 @click.command()
-@click.argument("words", nargs=-1, metavar="[class/NAME | provider/NAME]")
+@click.argument("words", nargs=-1, metavar="[class/NAME | provider/NAME]", shell_complete=live_names("class"))
 @click.option("--yes", is_flag=True, help="Do not ask, even if purchases follow at once.")
 @_output
 @cluster_options

@@ -6,7 +6,7 @@ from rich.text import Text
 
 from tgp.api.values import rfc3339
 from tgp.core.inventory.holdings import cost_words
-from tgp.core.model.money import amount
+from tgp.core.model.money import amount, to_the_cent
 from tgp.core.reports.machine_costs import MachineCost
 from tgp.core.reports.pending_purchases import PendingPurchase
 from tgp.interfaces.cli.output import Cell, TableColumn, table, usd, wrapped
@@ -27,7 +27,7 @@ def machines_table(held: Sequence[MachineCost], width: int, *, gone: bool = Fals
         TableColumn("MACHINE", tuple((one.what, "") for one in held), longest=40),
         *(() if stateless else (TableColumn("STATE", tuple(_state(one) for one in held), longest=24),)),
         TableColumn("$/HOUR", tuple(_price(one) for one in held), right=True),
-        TableColumn("SPENT $", tuple((amount(one.spent_microusd), "") for one in held), right=True),
+        TableColumn("SPENT $", tuple((to_the_cent(one.spent_microusd), "") for one in held), right=True),
     )
     return table(columns, width)
 

@@ -12,7 +12,8 @@ from tgp.interfaces.cli.called import RAN
 from tgp.interfaces.cli.class_file import STANDARD_INPUT, read_text
 from tgp.interfaces.cli.context import CliServices
 from tgp.interfaces.cli.import_view import as_document, manifests, print_report
-from tgp.interfaces.cli.output import write
+from tgp.interfaces.cli.next_step import as_called
+from tgp.interfaces.cli.output import Formats, write
 from tgp.interfaces.cli.talos_join import USUAL_NAMESPACE
 
 INCOMPLETE = 1
@@ -49,7 +50,7 @@ class UnreadableImport(click.ClickException):
     "-o",
     "--output",
     "how",
-    type=click.Choice(["table", "json", "yaml"]),
+    type=Formats(["table", "json", "yaml"]),
     default="table",
     show_default=True,
     help="table: manifests on standard output, the report on standard error. json, yaml: both as one document.",
@@ -82,7 +83,7 @@ def import_files(
     if how == "table":
         click.echo(manifests(result), nl=False)
         ran = shlex.join(ctx.find_root().meta[RAN])
-        print_report(result, "" if STANDARD_INPUT in files else f"tgp {ran} | tgp check -f -")
+        print_report(result, "" if STANDARD_INPUT in files else f"tgp {ran} | {as_called('tgp check -f -')}")
     else:
         write(as_document(result), how)
     raise SystemExit(0 if result.complete else INCOMPLETE)

@@ -11,12 +11,13 @@ from tgp.interfaces.cli import confirm
 from tgp.interfaces.cli.cluster_options import cluster_options
 from tgp.interfaces.cli.context import CliServices
 from tgp.interfaces.cli.init_form import READ_CONFIG, TALOS_FILES, USUAL_CEILING, SetupForm, SetupOptions
-from tgp.interfaces.cli.init_view import after, as_text, found, gaps_found, progress
+from tgp.interfaces.cli.init_view import after, as_list, as_text, found, gaps_found, progress
 from tgp.interfaces.cli.interrupt import BegunSteps, run
-from tgp.interfaces.cli.output import show, terminal_width, waiting
+from tgp.interfaces.cli.output import Formats, as_json, show, terminal_width, waiting
 from tgp.ports.cluster import ClusterError
 from tgp.services.preflight_documents import ClusterFinding
 from tgp.services.setup_documents import (
+    HEADSCALE,
     KUBESPAN,
     NO_MESH,
     TAILSCALE,
@@ -49,15 +50,14 @@ CLUSTER_COMMAND = "export KUBECONFIG=FILE && tgp init"
 @click.option("--force", is_flag=True, help="Accept an endpoint that only some networks reach.")
 @click.option(
     "--mesh",
-    type=click.Choice([TAILSCALE, KUBESPAN, NO_MESH]),
-    default=TAILSCALE,
-    show_default=True,
-    help="How machines reach the cluster.",
+    type=click.Choice([TAILSCALE, HEADSCALE, KUBESPAN, NO_MESH]),
+    help="How machines reach the cluster. Default: as its own nodes do, or tailscale.",
 )
+@click.option("--login-server", default="", metavar="URL", help="Of a Headscale server, which is then the mesh.")
 @click.option("-n", "--namespace", "home", default="", metavar="NAME", help="Of the pool. Default: the kubeconfig's.")
 @click.option("--dry-run", is_flag=True, help="Look, try the keys, show the objects, and create nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask before creating.")
-@click.option("-o", "--output", "how", type=click.Choice(["text", "yaml"]), default="text", show_default=True)
+@click.option("-o", "--output", "how", type=Formats(["table", "json", "yaml"]), default="table", show_default=True)
 @cluster_options
 @click.pass_obj
 def init(
@@ -70,7 +70,8 @@ def init(
     endpoint: str,
     cluster_name: str,
     force: bool,
-    mesh: str,
+    mesh: str | None,
+    login_server: str,
     home: str,
     dry_run: bool,
     yes: bool,
@@ -82,8 +83,8 @@ def init(
     """Set up a first class and pool: look at the cluster, ask for what is missing, show every object, create on yes.
 
     Keys are asked for on the terminal without being shown; without a terminal each is a line of standard input, in
-    this order: API key, OAuth client id, OAuth client secret. Every key is tried first. Objects that exist are never
-    changed, so a second run creates nothing. Nothing is bought.
+    this order: API key, OAuth client id, OAuth client secret (or the API key of Headscale). Every key is tried first.
+    Objects that exist are never changed, so a second run creates nothing. Nothing is bought.
 
     \b
     Exit code  meaning
@@ -91,11 +92,13 @@ def init(
     1          something is missing: every gap is listed with its command; or the answer was no
     2          wrong use
     """  # noqa: D301 - click's own mark for lines that are not wrapped
-    if how != "text" and not (yes or dry_run):
+    if how != "table" and not (yes or dry_run):
         raise click.UsageError(f"-o {how} asks no question: add --yes or --dry-run.")
     if talos == "-":
         raise click.UsageError("--talos: standard input is for keys; name a file.")
-    options = SetupOptions(provider, gpu, mesh, talos, endpoint, cluster_name, force, max_hourly_cost, home)
+    options = SetupOptions(
+        provider, gpu, mesh or "", login_server, talos, endpoint, cluster_name, force, max_hourly_cost, home
+    )
     begun = BegunSteps(NOTHING)
     work = _init(services, options, (kubeconfig, context, namespace), begun, dry_run=dry_run, yes=yes, how=how)
     raise SystemExit(run(work, begun))
@@ -120,7 +123,7 @@ async def _init(
         except (click.ClickException, ClusterError) as error:
             show(gaps_found(_without_cluster(error, options), width), width)
             return INCOMPLETE
-        if how == "text":
+        if how == "table":
             show(found(survey.findings, width), width)
         form = SetupForm(services, setup, survey, options)
         answers = await form.fill()
@@ -128,13 +131,16 @@ async def _init(
             show(gaps_found(gaps, width), width)
             return INCOMPLETE
         objects = planned_objects(survey, answers, setup.namespace)
-        if how == "text":
+        if how == "table":
             for note in form.notes:
                 click.echo(note)
         if not objects:
             click.echo("Nothing to change: class, pool and Secrets are there.")
             return 0
-        click.echo(as_text(objects), nl=False)
+        if how == "json":
+            click.echo(as_json(as_list(objects)))
+        else:
+            click.echo(as_text(objects), nl=False)
         if dry_run:
             click.echo(f"{NOTHING[:-1]} (--dry-run).", err=True)
             return 0
@@ -145,7 +151,7 @@ async def _init(
             click.echo(NOTHING, err=True)
             return INCOMPLETE
         await _create(setup, survey, objects, begun)
-        if how == "text":
+        if how == "table":
             _finish(survey, answers, width)
         return 0
 
@@ -177,7 +183,12 @@ def _finish(survey: ClusterSurvey, answers: SetupAnswers, width: int) -> None:
 
 def _without_cluster(error: Exception, options: SetupOptions) -> list[ClusterFinding]:
     """No cluster answers: this, and what would be missing next."""
-    gaps = [ClusterFinding("cluster", False, str(error), CLUSTER_COMMAND)]
+    from tgp.services.cluster_failure import explained, first_step  # only where no cluster answers
+
+    gap = ClusterFinding("cluster", False, str(error), CLUSTER_COMMAND)
+    if isinstance(error, ClusterError):  # a kubeconfig was found: another one is not the answer
+        gap = ClusterFinding("cluster", False, explained(str(error), error), first_step(error))
+    gaps = [gap]
     if not options.talos and not any(Path(name).is_file() for name in TALOS_FILES):
         gaps.append(
             ClusterFinding("Talos config", False, "no worker config, which says how machines join", READ_CONFIG)

@@ -13,6 +13,7 @@ import click
 
 from tgp.api.common import DEFAULT_KEYS, KEY_IS_A_FILE, canonical_provider
 from tgp.core.classes.manifest_validation import problems_of
+from tgp.core.joining.mesh.detection import mesh_of_config
 from tgp.core.joining.mesh.endpoint_reach import out_of_reach
 from tgp.core.joining.talos.join_source import take
 from tgp.core.joining.talos.join_values import NotJoinable
@@ -30,6 +31,8 @@ from tgp.interfaces.cli.output import waiting
 from tgp.services.market_documents import KeyVerdict, OfferItem
 from tgp.services.preflight_documents import ClusterFinding
 from tgp.services.setup_documents import (
+    HEADSCALE,
+    HEADSCALE_KEY,
     OAUTH_KEYS,
     TAILSCALE,
     ClusterSurvey,
@@ -57,7 +60,8 @@ class SetupOptions:
 
     provider: str = ""
     gpu: str = ""
-    mesh: str = TAILSCALE
+    mesh: str = ""
+    login_server: str = ""
     talos: str = ""
     endpoint: str = ""
     cluster_name: str = ""
@@ -82,9 +86,9 @@ class SetupForm:
 
     async def fill(self) -> SetupAnswers:
         """What is complete only if there are no gaps, in the cluster or here."""
-        answers = SetupAnswers(
-            mesh=self.options.mesh, pool_namespace=self.options.pool_namespace or self.setup.home or "default"
-        )
+        mesh, server = self._which_mesh()
+        home = self.options.pool_namespace or self.setup.home or "default"
+        answers = SetupAnswers(mesh=mesh, login_server=server, pool_namespace=home)
         if not self.survey.classes:
             answers = await self._class(answers)
         if not self.survey.join_there:
@@ -107,8 +111,11 @@ class SetupForm:
             tried = await self._key(provider, keys)
             if tried is not None:
                 answers = replace(answers, gpu=self._gpu(tried, ceiling))
-        if answers.mesh == TAILSCALE:
-            self._oauth(keys)
+        if answers.mesh in {TAILSCALE, HEADSCALE}:
+            if answers.mesh == TAILSCALE:
+                self._oauth(keys)
+            else:
+                self._headscale(keys, answers.login_server)
             if provider and not self.gaps and not self.survey.blocking:
                 await self._mesh(answers, keys)
         return replace(answers, keys=keys)
@@ -211,6 +218,28 @@ class SetupForm:
 
     # -- the mesh ----------------------------------------------------------------------------------------------------
 
+    def _which_mesh(self) -> tuple[str, str]:
+        """As the flags say, else as the worker's config or the cluster shows; and the server of Headscale."""
+        file = self.options.talos or next((name for name in TALOS_FILES if Path(name).is_file()), "")
+        shown = (mesh_of_config(read_text(file)) if file else None) or self.survey.mesh
+        server = self.options.login_server or (shown.login_server if shown is not None else "")
+        if self.options.mesh or self.options.login_server:
+            return self.options.mesh or HEADSCALE, server
+        if shown is None:
+            return TAILSCALE, ""
+        self.notes.append(f"Mesh {shown.backend}: {shown.why}. Another one: --mesh.")
+        return shown.backend.value, server
+
+    def _headscale(self, keys: dict[str, Secret], server: str) -> None:
+        if not server:
+            command = "tgp init --mesh headscale --login-server https://HEADSCALE"
+            self._gap("Headscale", "the address of the Headscale server is not known", command)
+        elif not self._held(HEADSCALE_KEY):
+            why = "no API key: create one with headscale apikeys create"
+            command = f"tgp init --login-server {server} < FILE-WITH-THE-KEYS"
+            value = self._secret(f"API key of Headscale at {server}", "Headscale", command, why=why)
+            keys |= {HEADSCALE_KEY: value} if value is not None else {}
+
     def _oauth(self, keys: dict[str, Secret]) -> None:
         for name, hidden in zip(OAUTH_KEYS, (False, True), strict=True):
             if self._held(name):
@@ -228,11 +257,12 @@ class SetupForm:
             keys[name] = value
 
     async def _mesh(self, answers: SetupAnswers, keys: Mapping[str, Secret]) -> None:
-        secrets = {name: keys.get(name) or self._held(name) or Secret("") for name in OAUTH_KEYS}
+        names = (*OAUTH_KEYS, HEADSCALE_KEY)
+        secrets = {name: keys.get(name) or self._held(name) or Secret("") for name in names}
         with waiting("trying the tailnet's credentials …"):
             problems = await self.setup.try_mesh(answers, secrets)
         for problem in problems:
-            self._gap("Tailscale", problem, "tgp mesh policy --help")
+            self._gap(answers.mesh.capitalize(), problem, "tgp mesh policy --help")
 
     # -- the join Secret ---------------------------------------------------------------------------------------------
 

@@ -54,6 +54,11 @@ def as_text(objects: Sequence[PlannedObject]) -> str:
     return "".join(parts)
 
 
+def as_list(objects: Sequence[PlannedObject]) -> dict[str, Any]:
+    """One object that kubectl reads, the kinds too."""
+    return {"apiVersion": "v1", "kind": "List", "items": [shown(each) for each in objects]}
+
+
 def progress(done: Sequence[str], current: str, left: Sequence[str]) -> str:
     """True at any moment while `current` is being created."""
     parts = [f"Created: {', '.join(done)}."] if done else []

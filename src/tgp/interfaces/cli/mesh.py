@@ -13,15 +13,17 @@ from tgp.core.joining.mesh.policy import (
     as_acls,
     as_grants,
     policy_for,
+    without_comments,
 )
 from tgp.core.joining.mesh.selection import mesh_of
 from tgp.core.joining.talos.class_templates import configs_of
 from tgp.core.model.mesh import Backend, MeshSettings
 from tgp.interfaces.cli.class_file import one_class
 from tgp.interfaces.cli.cluster_options import cluster_options
+from tgp.interfaces.cli.completion import live_names
 from tgp.interfaces.cli.context import CliServices, TalosActions
 from tgp.interfaces.cli.interrupt import run
-from tgp.interfaces.cli.output import waiting
+from tgp.interfaces.cli.output import Formats, as_json, waiting
 
 FORMS = {Backend.TAILSCALE: as_grants, Backend.HEADSCALE: as_acls}
 USUAL = MeshSettings(Backend.TAILSCALE, tags=("tag:tgp-gpu",))
@@ -42,7 +44,14 @@ def mesh() -> None:
 
 
 @mesh.command()
-@click.option("--class", "node_class", default="", metavar="NAME", help="A class of the cluster.")
+@click.option(
+    "--class",
+    "node_class",
+    default="",
+    metavar="NAME",
+    shell_complete=live_names("class", bare=True),
+    help="A class of the cluster.",
+)
 @click.option("--class-file", default="", metavar="FILE", help="A class in a file; no cluster is needed.")
 @click.option(
     "--for", "form", type=click.Choice([each.value for each in FORMS]), help="Default: the class's own, or tailscale."
@@ -50,6 +59,7 @@ def mesh() -> None:
 @click.option("--operator-tag", type=Tag(), default=OPERATOR_TAG, show_default=True, help="Of the OAuth client.")
 @click.option("--control-plane-tag", type=Tag(), default=CONTROL_PLANE_TAG, show_default=True)
 @click.option("--node-tag", type=Tag(), default=NODE_TAG, show_default=True, help="Of the cluster's other nodes.")
+@click.option("-o", "--output", "how", type=Formats(["table", "json"]), default="table", show_default=True)
 @cluster_options
 @click.pass_obj
 def policy(
@@ -61,13 +71,14 @@ def policy(
     operator_tag: str,
     control_plane_tag: str,
     node_tag: str,
+    how: str,
     kubeconfig: str,
     context: str,
     namespace: str,
 ) -> None:
     """Print tag owners, grants with their ports, and route approvals, ready to paste into a tailnet policy.
 
-    Nothing is sent or changed. Without a class: for machines with the tag tag:tgp-gpu.
+    Nothing is sent or changed. Without a class: for machines with the tag tag:tgp-gpu. -o json has no comments.
     """
     if node_class and class_file:
         raise click.UsageError("Give --class or --class-file, not both.")
@@ -79,7 +90,8 @@ def policy(
             settings = _settings(run(_read(services.talos(kubeconfig, context, namespace), node_class)))
     backend = Backend(form) if form else settings.backend
     made = policy_for(settings, Names(operator_tag, control_plane_tag, node_tag))
-    click.echo(FORMS[backend](made), nl=False)
+    text = FORMS[backend](made)
+    click.echo(text if how == "table" else f"{as_json(without_comments(text))}\n", nl=False)
 
 
 async def _read(connecting: AbstractAsyncContextManager[TalosActions], name: str) -> GPUNodeClass:

@@ -4,6 +4,7 @@ The command writes a GPURequest for that one machine, follows it and deletes it:
 """
 
 import sys
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -14,16 +15,20 @@ import click
 from tgp.api.resource import GPU_REQUEST
 from tgp.api.values import duration, go_duration
 from tgp.core.model.object_key import ObjectKey
+from tgp.interfaces.cli.completion import live_names
 from tgp.interfaces.cli.confirm import agreed, interactive
 from tgp.interfaces.cli.context import CliServices, RequestActions
 from tgp.interfaces.cli.interrupt import BegunSteps, run
 from tgp.interfaces.cli.next_step import as_called
+from tgp.interfaces.cli.output import Formats, write
 from tgp.interfaces.cli.timeline import StepMark, timeline_of
+from tgp.interfaces.documents import API_VERSION
+from tgp.interfaces.documents.machines import MachineTestReport
 from tgp.ports.cluster import ClusterError
 from tgp.services.owned_machines import OwnedMachineState
 from tgp.services.request_documents import Look
 
-FAILED = 1  # the machine did not wake, or was not seen to go off; or the answer was no
+FAILED = 1  # the machine did not become ready, or was not seen to power off; or the answer was no
 NOT_TESTED = 3  # it is in use, or nothing may be switched now
 NOT_BEGUN = "No request was created, and nothing was switched."
 SPARE = timedelta(minutes=10)  # for everything but the boot: reserving, draining, two lists
@@ -42,22 +47,25 @@ def node() -> None:
 
 
 @node.command("test")
-@click.argument("name")
+@click.argument("name", shell_complete=live_names("machine", bare=True))
 @click.option("-n", "--namespace", default="", metavar="NAME", help="Of the GPURequest. Default: the kubeconfig's.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("-o", "--output", "how", type=Formats(["table", "json", "yaml"]), default="table", show_default=True)
 @click.option("--kubeconfig", default="", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config.")
 @click.option("--context", default="", metavar="NAME", help="Default: the kubeconfig's current one.")
 @click.pass_obj
-def test(services: CliServices, *, name: str, namespace: str, yes: bool, kubeconfig: str, context: str) -> None:
-    """Wake machine NAME, wait for its Node and GPUs, and power it off again, with the seconds that each step took.
+def test(
+    services: CliServices, *, name: str, namespace: str, yes: bool, how: str, kubeconfig: str, context: str
+) -> None:
+    """Power machine NAME on, wait for its Node and GPUs, and power it off, with the seconds that each step took.
 
-    The command writes a GPURequest for this machine and deletes it afterwards; the operator switches. A machine that
-    is on, or on which pods run, is left alone. Exit code 0: it works. 1: it did not wake, or was not seen to go off.
-    3: it was not tested.
+    The command writes a GPURequest for this machine and deletes it afterwards; the operator powers it on and
+    off. A machine that is on, or on which pods run, is not tested. -o json prints the result, and the steps on standard
+    error. Exit code 0: it works. 1: it did not become ready, or was not seen to power off. 3: it was not tested.
     """
     begun = BegunSteps(NOT_BEGUN)
     try:
-        code = run(_test(services.requests(kubeconfig, context), name, namespace, begun, yes=yes), begun)
+        code = run(_test(services.requests(kubeconfig, context), name, namespace, begun, yes=yes, how=how), begun)
     except ClusterError as error:
         raise click.ClickException(str(error)) from error
     raise SystemExit(code)
@@ -67,7 +75,7 @@ def refusal(state: OwnedMachineState) -> str:
     """Why the machine is not tested now, and what to do; empty: it can be."""
     name = state.machine.name
     if state.refused:
-        return f"{name} is never switched: {state.refused}."
+        return f"{name} is never powered on or off: {state.refused}."
     if state.pods:
         shown = ", ".join(str(pod.key) for pod in state.pods[:SHOWN_PODS])
         more = f" and {len(state.pods) - SHOWN_PODS} more" if len(state.pods) > SHOWN_PODS else ""
@@ -77,14 +85,14 @@ def refusal(state: OwnedMachineState) -> str:
         return f"{name} is in use by request {state.request}. Try again when the request is gone: {watch}"
     if state.on:
         return (
-            f"{name} is on: its Node is Ready. A test wakes a machine that is off: power it off first, or let the pool "
-            "that uses its class do that."
+            f"{name} is on: its Node is Ready. The test begins with a machine that is off: power it off first, or let "
+            "the pool that uses its class do that."
         )
     return f"{name} cannot be powered on now: {state.stopped}" if state.stopped else ""
 
 
 def manifest_for(state: OwnedMachineState, key: ObjectKey) -> dict[str, Any]:
-    """Other pods are kept off the machine, and it goes off by itself where nobody deletes the request."""
+    """Other pods are kept off the machine, and it goes off by itself if the request is never deleted."""
     return {
         "apiVersion": GPU_REQUEST.api_version,
         "kind": GPU_REQUEST.kind,
@@ -106,7 +114,13 @@ def _longest(state: OwnedMachineState) -> timedelta:
 
 
 async def _test(
-    connecting: AbstractAsyncContextManager[RequestActions], name: str, namespace: str, begun: BegunSteps, *, yes: bool
+    connecting: AbstractAsyncContextManager[RequestActions],
+    name: str,
+    namespace: str,
+    begun: BegunSteps,
+    *,
+    yes: bool,
+    how: str,
 ) -> int:
     async with connecting as requests:
         state = await requests.owned(name)
@@ -122,7 +136,11 @@ async def _test(
         shown = f"kubectl get gpurequest {key.name} -n {key.namespace}"
         begun.words = f"Whether request {key} was created is unknown: {shown}. If it was, {name} is being powered on."
         await requests.create(manifest_for(state, key))
-        return await MachineTest(requests, state, key, begun).run()
+        tested = MachineTest(requests, state, key, begun, how)
+        code = await tested.run()
+        if how != "table":
+            write(tested.document(), how)
+        return code
 
 
 @dataclass(slots=True)
@@ -133,9 +151,11 @@ class MachineTest:
     state: OwnedMachineState
     key: ObjectKey
     begun: BegunSteps
+    how: str  # how the result is printed; as a document the steps go to standard error
     began: datetime | None = None  # by the API server's clock
     ready_after: timedelta | None = None  # None: it was not ready yet
     ended_after: timedelta | None = None  # when the request was deleted; None: it was not
+    off_after: timedelta | None = None  # when the request was gone; None: that was not seen
     problem: str = ""  # why the machine does not work
     _said: set[str] = field(default_factory=set)
     _waits_for: str = ""  # what was said last of a step that is not done
@@ -185,7 +205,7 @@ class MachineTest:
             done = next(step for step in timeline.steps if step.name == "ready")
             self.ready_after = self._since(done.at or look.now)
         elif timeline.over or timeline.phase == "Terminating" or self._attempt_failed(timeline.attempts):
-            self.problem = timeline.message or "the operator gave the machine up"
+            self.problem = timeline.message or "the operator ended the attempt"
         elif self._since(look.now) > _longest(self.state):
             self.problem = (
                 f"it is not ready after {_seconds(self._since(look.now))}: {self._waits_for or 'no progress'}"
@@ -204,7 +224,7 @@ class MachineTest:
     # -- what is said --------------------------------------------------------------------------------------------------
 
     def _say(self, after: timedelta, words: str) -> None:
-        click.echo(f"{after.total_seconds():5.0f} s  {words}")
+        click.echo(f"{after.total_seconds():5.0f} s  {words}", err=self.how != "table")
         sys.stdout.flush()  # the reader of a pipe needs the line now
 
     def _note_begun(self) -> None:
@@ -212,9 +232,9 @@ class MachineTest:
         name, key = self.state.machine.name, self.key
         if self.ended_after is None:
             self.begun.words = (
-                f"{name} is being powered on by request {key}. It goes off when the request is deleted (kubectl delete "
-                f"gpurequest {key.name} -n {key.namespace}), or by itself {go_duration(_longest(self.state))} after "
-                "the launch."
+                f"{name} is being powered on by request {key}. It is powered off when the request is deleted (kubectl "
+                f"delete gpurequest {key.name} -n {key.namespace}), or by itself {go_duration(_longest(self.state))} "
+                "after the launch."
             )
         else:
             self.begun.words = (
@@ -224,8 +244,8 @@ class MachineTest:
 
     def _not_seen_off(self, now: datetime) -> int:
         click.echo(
-            f"{self.state.machine.name} was not seen to go off within {_seconds(SPARE)}; the operator continues. See: "
-            + as_called(f"tgp why request/{self.key}"),
+            f"{self.state.machine.name} was not seen to power off within {_seconds(SPARE)}; the operator continues. "
+            f"See: {as_called(f'tgp why request/{self.key}')}",
             err=True,
         )
         self._say(self._since(now), "gave up waiting")
@@ -233,14 +253,32 @@ class MachineTest:
 
     def _outcome(self, after: timedelta) -> int:
         name, timeout = self.state.machine.name, self.state.machine.boot_timeout
+        self.off_after = after
         self._say(after, "off: the request is gone")
         if self.ready_after is None or self.ended_after is None:
             why = self.problem or "the request was deleted by another user"
-            click.echo(f"{name} did not wake: {why}", err=True)
+            click.echo(f"{name} did not become ready: {why}", err=True)
             return FAILED
         off = _seconds(after - self.ended_after)
-        click.echo(f"{name} works: on in {_seconds(self.ready_after)} (bootTimeout {timeout}), off in {off}.")
+        works = f"{name} works: on in {_seconds(self.ready_after)} (bootTimeout {timeout}), off in {off}."
+        click.echo(works, err=self.how != "table")
         return 0
+
+    def document(self) -> Mapping[str, Any]:
+        on, off = self.ready_after, None
+        if self.off_after is not None and self.ended_after is not None:
+            off = self.off_after - self.ended_after
+        found: MachineTestReport = {
+            "apiVersion": API_VERSION,
+            "kind": "MachineTestReport",
+            "machine": self.state.machine.name,
+            "request": {"namespace": self.key.namespace, "name": self.key.name},
+            "works": on is not None and off is not None,
+            "onSeconds": None if on is None else on.total_seconds(),
+            "offSeconds": None if off is None else off.total_seconds(),
+            "problem": self.problem,
+        }
+        return found
 
 
 def _seconds(length: timedelta) -> str:

@@ -15,6 +15,7 @@ from tgp.interfaces.cli.next_step import next_lines
 from tgp.interfaces.cli.output import (
     ROW_FORMATS,
     Cell,
+    Formats,
     TableColumn,
     fits,
     print_rows,
@@ -34,7 +35,7 @@ STATES = {"Ready": "green", "NotReady": "red", "Off": "dim"}
 
 
 @click.command()
-@click.option("-o", "--output", "how", type=click.Choice(ROW_FORMATS), default="table", show_default=True)
+@click.option("-o", "--output", "how", type=Formats(ROW_FORMATS), default="table", show_default=True)
 @click.option("--kubeconfig", default="", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config.")
 @click.option("--context", default="", metavar="NAME", help="Default: the kubeconfig's current one.")
 @click.pass_obj

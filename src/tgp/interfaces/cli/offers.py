@@ -14,7 +14,7 @@ from tgp.interfaces.cli.context import CliServices, OfferActions
 from tgp.interfaces.cli.interrupt import BegunSteps, run
 from tgp.interfaces.cli.offers_by_gpu import models_document, models_of, render_models
 from tgp.interfaces.cli.offers_view import SHOWN, folded, render
-from tgp.interfaces.cli.output import ROW_FORMATS, UNBOUNDED, show, terminal_width, waiting, write_rows
+from tgp.interfaces.cli.output import ROW_FORMATS, UNBOUNDED, Formats, show, terminal_width, waiting, write_rows
 from tgp.interfaces.offer_list import offer_list
 from tgp.services.market_documents import OfferAnswer, OfferQuestion
 
@@ -48,7 +48,7 @@ def _price(_ctx: click.Context, _param: click.Parameter, value: str | None) -> i
 @click.option(
     "--limit", type=click.IntRange(0), help=f"Number of offers, best first; 0: all. Default: {SHOWN} in a table."
 )
-@click.option("-o", "--output", "how", type=click.Choice(ROW_FORMATS), default="table", show_default=True)
+@click.option("-o", "--output", "how", type=Formats(ROW_FORMATS), default="table", show_default=True)
 @market_options
 @click.option("--direct", is_flag=True, help="Ask the providers with this terminal's API keys, never the operator.")
 @click.option("-w", "--watch", is_flag=True, help="Refresh until Ctrl-C.")

@@ -130,7 +130,15 @@ def _all(rows: Sequence[OfferItem]) -> dict[str, TableColumn]:
 
 
 def _wide(rows: Sequence[OfferItem]) -> list[TableColumn]:
-    return [*_all(rows).values(), TableColumn("NAME", tuple((row.name, "dim") for row in rows))]
+    """With what marketplaces say of their hosts, where one of the rows has it."""
+    host = {
+        "PORTS": [_amount(row.open_ports) for row in rows],
+        "CUDA": [row.cuda or "-" for row in rows],
+        "DOWN": [_amount(row.download_mbps, "M") for row in rows],
+    }
+    said = {name: cells for name, cells in host.items() if set(cells) - {"-"}}
+    told = [TableColumn(name, tuple((each, "") for each in cells), right=True) for name, cells in said.items()]
+    return [*_all(rows).values(), *told, TableColumn("NAME", tuple((row.name, "dim") for row in rows))]
 
 
 def _gpu(rows: Sequence[OfferItem], longest: int) -> TableColumn:

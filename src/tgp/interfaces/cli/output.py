@@ -26,6 +26,14 @@ TIGHT_GAP = 1
 TABLES = frozenset({"table", "wide"})  # for people; the others are for programs
 ROW_FORMATS = ("table", "wide", "json", "yaml", "name", "csv")  # -o of commands that print rows
 
+
+class Formats(click.Choice[str]):
+    """For -o. `text` is another word for `table`."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return super().convert("table" if value == "text" else value, param, ctx)
+
+
 Cell: TypeAlias = tuple[str, str]  # text and its style
 
 

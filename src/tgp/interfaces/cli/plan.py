@@ -9,9 +9,10 @@ from tgp.core.joining.talos.stream import UnreadableStream, plain_data, read_str
 from tgp.core.model.object_key import ObjectKey
 from tgp.interfaces.cli import consolidation_view
 from tgp.interfaces.cli.class_file import read_text
+from tgp.interfaces.cli.completion import live_names
 from tgp.interfaces.cli.context import CliServices, PlanActions
 from tgp.interfaces.cli.interrupt import run
-from tgp.interfaces.cli.output import show, terminal_width, waiting, write
+from tgp.interfaces.cli.output import Formats, show, terminal_width, waiting, write
 from tgp.interfaces.cli.plan_view import as_document, render
 from tgp.ports.cluster import ClusterError
 from tgp.services.manifest_pods import ManifestPods, pods_in
@@ -26,7 +27,13 @@ NOT_SERVED = 3  # the exit code if a pod is not served
 )
 @click.option("--with-waiting", is_flag=True, help="With -f: also for the pods that wait now.")
 @click.option("--consolidate", is_flag=True, help="Instead: which machines would be exchanged for cheaper ones.")
-@click.option("--pool", default="", metavar="NAME", help="With --consolidate: only this pool, NAME or NAMESPACE/NAME.")
+@click.option(
+    "--pool",
+    default="",
+    metavar="NAME",
+    shell_complete=live_names("pool", bare=True),
+    help="With --consolidate: only this pool, NAME or NAMESPACE/NAME.",
+)
 @click.option("--hours", type=click.FloatRange(min=0, min_open=True), help="Also show the price for this many hours.")
 @click.option(
     "-n",
@@ -35,7 +42,7 @@ NOT_SERVED = 3  # the exit code if a pod is not served
     metavar="NAME",
     help="Only pods of this namespace; with -f, of objects that name none.  [all; with -f the kubeconfig's]",
 )
-@click.option("-o", "--output", "how", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
+@click.option("-o", "--output", "how", type=Formats(["table", "json", "yaml"]), default="table", show_default=True)
 @click.option("--kubeconfig", default="", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config.")
 @click.option("--context", default="", metavar="NAME", help="Default: the kubeconfig's current one.")
 @click.pass_obj
@@ -79,7 +86,7 @@ def plan(
             )
     except ClusterError as error:
         raise click.ClickException(str(error)) from error
-    if how == "text":
+    if how == "table":
         width = terminal_width()
         show(render(made, manifest, hours, width), width)
     else:
@@ -93,7 +100,7 @@ def _consolidate(connecting: AbstractAsyncContextManager[PlanActions], pool: Obj
             made = run(_exchanges(connecting, pool))
     except ClusterError as error:
         raise click.ClickException(str(error)) from error
-    if how == "text":
+    if how == "table":
         show(consolidation_view.render(made, terminal_width()), terminal_width())
     else:
         write(consolidation_view.as_document(made), how)

@@ -11,6 +11,7 @@ from tgp.core.model.money import about, dollars
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.offer import UNKNOWN_REGION
 from tgp.core.model.pod import Pod
+from tgp.core.pools.limits import limit_amount
 from tgp.core.pools.planner.world import Order, PoolReason, Unserved
 from tgp.interfaces.cli.next_step import next_lines
 from tgp.interfaces.cli.output import TableColumn, dollar_cells, fits, table, usd, wrapped
@@ -30,7 +31,6 @@ LEFT_OUT_FIRST = ("TYPE", "REGION", "PROVIDER", "KIND")  # columns, where a term
 PLACES_SHOWN = 6  # Nodes with room
 UNSERVED_SHOWN = 8  # groups of pods with the same reasons
 PROVEN_BELOW = 0.001  # a gap that is as good as none
-GIB = 1 << 30
 NO_POOL_EXISTS = "there is no GPUNodePool, so no machine is bought for pods"
 MAKE_A_POOL = "kubectl apply -f deploy/examples/pool.yaml makes a class and a pool; they need two API keys"
 
@@ -84,7 +84,8 @@ def proof_words(made: PodPlan) -> str:
         return "not proven: a cheaper plan may exist"
     if made.gap <= PROVEN_BELOW:
         return "within 0.1 % of the best possible price"
-    return f"within {100 * made.gap:.1f} % of the best possible price"
+    without = f" without {' and '.join(made.bound_without)}" if made.bound_without else ""
+    return f"within {100 * made.gap:.1f} % of the best possible price{without}"
 
 
 def preference_words(made: PodPlan) -> str:
@@ -124,6 +125,7 @@ def as_document(made: PodPlan, manifest: ManifestPods | None, hours: float | Non
         usdForHours=None if hours is None else usd(int(made.cost_microusd * hours)),
         hours=hours,
         bestPossibleUsdPerHour=usd(made.bound_microusd) if made.gap is not None else None,
+        bestPossibleWithout=list(made.bound_without),
         gap=made.gap,
         machines=[order_item(each) for each in made.orders],
         observedUsdPerHour=usd(_cost(made.observed)),
@@ -290,18 +292,6 @@ def _room_words(placed: Iterable[PlacedPod]) -> Iterator[str]:
 def _limit_words(effect: LimitEffect) -> str:
     before, after = limit_amount(effect.resource, effect.before), limit_amount(effect.resource, effect.after)
     return f"{effect.name}: {before} left now, {after} after this plan"
-
-
-def limit_amount(resource: str, amount: int) -> str:
-    if resource == "usd":
-        return f"{dollars(amount)}/h" if amount >= 0 else f"-{dollars(-amount)}/h"
-    if resource == "cpu":
-        return f"{amount / 1000:g} CPU"
-    if resource == "memory":
-        return f"{amount / GIB:g} GiB"
-    if resource == "nodes":
-        return "1 machine" if amount == 1 else f"{amount} machines"
-    return f"{amount} {resource}"
 
 
 def _unserved_words(made: PodPlan) -> Iterator[str]:

@@ -15,11 +15,12 @@ from tgp.api.resource import GPU_REQUEST
 from tgp.core.classes.semantic_validation import request_problems
 from tgp.core.model.money import cents
 from tgp.interfaces.cli.breakeven import known_gpu
+from tgp.interfaces.cli.completion import live_names
 from tgp.interfaces.cli.confirm import agreed, interactive
 from tgp.interfaces.cli.context import CliServices, RequestActions
 from tgp.interfaces.cli.interrupt import BegunSteps, Interrupted, run
 from tgp.interfaces.cli.next_step import next_lines
-from tgp.interfaces.cli.output import show, terminal_width, waiting, write
+from tgp.interfaces.cli.output import Formats, show, terminal_width, waiting, write
 from tgp.interfaces.cli.rent_view import as_document, job_for, render
 from tgp.ports.cluster import ClusterError
 from tgp.services.request_documents import RentPlan
@@ -53,13 +54,20 @@ FLAGS = {  # the field that an error names → the flag that sets it
 @click.option("--count", type=int, default=1, show_default=True, help="GPUs in the machine.")
 @click.option("--provider", default="", metavar="NAME", help="Only from this provider. Default: the best offer of all.")
 @click.option("--region", "regions", multiple=True, metavar="REGION", help="us, eu-west, … Repeatable.")
-@click.option("--spot", is_flag=True, help="A machine that the provider may reclaim, if the class allows spot.")
+@click.option("--spot", is_flag=True, help="A machine that the provider may interrupt, if the class allows spot.")
 @click.option(
     "--exclusive/--shared",
     default=None,
     help="Only pods made for this machine, or every pod that tolerates rented machines. Default: asks.",
 )
-@click.option("--class", "node_class", default="", metavar="NAME", help="The GPUNodeClass. Default: the default one.")
+@click.option(
+    "--class",
+    "node_class",
+    default="",
+    metavar="NAME",
+    shell_complete=live_names("class", bare=True),
+    help="The GPUNodeClass. Default: the default one.",
+)
 @click.option(
     "--for", "lifetime", metavar="LENGTH", help="Terminate the machine after this time: 4h, Never.  [default: 24h]"
 )
@@ -73,7 +81,7 @@ FLAGS = {  # the field that an error names → the flag that sets it
 @click.option("--dry-run", is_flag=True, help="Only show. Exit code 0 if an offer fits, 3 if none does.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option(
-    "-o", "--output", "how", type=click.Choice(["text", "json", "yaml", "name"]), default="text", show_default=True
+    "-o", "--output", "how", type=Formats(["table", "json", "yaml", "name"]), default="table", show_default=True
 )
 @click.option("--kubeconfig", default="", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config.")
 @click.option("--context", default="", metavar="NAME", help="Default: the kubeconfig's current one.")
@@ -104,7 +112,7 @@ def rent(
     This command never buys: the API keys of this terminal only read prices. -o yaml prints the manifest, -o json the
     plan.
     """
-    if how != "text" and not (yes or dry_run):
+    if how != "table" and not (yes or dry_run):
         raise click.UsageError(f"-o {how} asks no question: add --yes or --dry-run.")
     spec = spec_of(
         gpu=known_gpu(gpu),
@@ -154,10 +162,10 @@ async def _rent(
             plan = replace(plan, request=checked(manifest), cap_is_ours=True)
         if dry_run:
             _print(plan, manifest, how, created=False)
-            if how == "text":
+            if how == "table":
                 click.echo("Nothing was created (--dry-run).")
             return 0 if plan.fits else NOTHING_FITS
-        if how == "text":
+        if how == "table":
             _print(plan, manifest, how, created=False)
         if not _agreed(plan, yes=yes):
             click.echo(NOT_BEGUN, err=True)
@@ -238,7 +246,7 @@ def manifest_of(name: str, namespace: str, spec: Mapping[str, Any]) -> dict[str,
 
 
 def _print(plan: RentPlan, manifest: dict[str, Any], how: str, *, created: bool) -> None:
-    if how == "text":
+    if how == "table":
         width = terminal_width()
         show(render(plan, width), width)
     elif how == "name":
@@ -268,7 +276,7 @@ def _agreed(plan: RentPlan, *, yes: bool) -> bool:
 
 def _created(plan: RentPlan, manifest: dict[str, Any], how: str) -> None:
     meta = manifest["metadata"]
-    if how != "text":
+    if how != "table":
         _print(plan, manifest, how, created=True)
         return
     click.echo(f"gpurequest.tgp.io/{meta['name']} created in namespace {meta['namespace']}")

@@ -8,7 +8,7 @@ import click
 
 from tgp.interfaces.cli.context import CliServices, RequestActions
 from tgp.interfaces.cli.interrupt import run
-from tgp.interfaces.cli.output import ROW_FORMATS, TABLES, print_rows, waiting
+from tgp.interfaces.cli.output import ROW_FORMATS, TABLES, Formats, print_rows, waiting
 from tgp.interfaces.cli.status_view import as_document, render
 from tgp.ports.cluster import ClusterError
 from tgp.services.request_documents import ClusterStatus
@@ -22,7 +22,7 @@ LOOK_EVERY = 2.0  # seconds between two frames of --watch
 )
 @click.option("--all", "every", is_flag=True, help="Also finished and failed requests.")
 @click.option("-w", "--watch", is_flag=True, help="Refresh until Ctrl-C.")
-@click.option("-o", "--output", "how", type=click.Choice(ROW_FORMATS), default="table", show_default=True)
+@click.option("-o", "--output", "how", type=Formats(ROW_FORMATS), default="table", show_default=True)
 @click.option("--kubeconfig", default="", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config.")
 @click.option("--context", default="", metavar="NAME", help="Default: the kubeconfig's current one.")
 @click.pass_obj

@@ -30,9 +30,10 @@ from tgp.core.model.secret import Secret
 from tgp.core.model.talos import TalosVersion, read_version
 from tgp.interfaces.cli.class_file import classes_in, read_text
 from tgp.interfaces.cli.cluster_options import cluster_options
+from tgp.interfaces.cli.completion import live_names
 from tgp.interfaces.cli.context import CliServices, TalosActions
 from tgp.interfaces.cli.interrupt import run
-from tgp.interfaces.cli.output import show, terminal_width, waiting, write
+from tgp.interfaces.cli.output import Formats, show, terminal_width, waiting, write
 from tgp.interfaces.cli.request_name import read_name
 from tgp.interfaces.cli.talos_join import join_secret
 from tgp.interfaces.cli.talos_view import Examined, as_document, examine, exit_code
@@ -82,10 +83,17 @@ talos.add_command(join_secret)
 
 @talos.command()
 @click.argument("file", default="", metavar="[FILE|-]")
-@click.option("--class", "node_class", default="", metavar="NAME", help="The template of a class in the cluster.")
+@click.option(
+    "--class",
+    "node_class",
+    default="",
+    metavar="NAME",
+    shell_complete=live_names("class", bare=True),
+    help="The template of a class in the cluster.",
+)
 @_talos
 @_backend
-@click.option("-o", "--output", "how", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
+@click.option("-o", "--output", "how", type=Formats(["table", "json", "yaml"]), default="table", show_default=True)
 @cluster_options
 @click.pass_obj
 def check(
@@ -114,7 +122,7 @@ def check(
         with waiting("asking the cluster …"):
             templates = run(_read_templates(services.talos(kubeconfig, context, namespace), node_class, talos, mesh))
     examined = [examine(template, services.facts) for template in templates]
-    if how == "text":
+    if how == "table":
         width = terminal_width()
         show(drawn(examined, width, _following(file, node_class, examined)), width)
     else:
@@ -164,7 +172,14 @@ def _following(file: str, node_class: str, examined: list[Examined]) -> str:
 
 
 @talos.command()
-@click.option("--class", "node_class", default="", metavar="NAME", help="A class of the cluster.")
+@click.option(
+    "--class",
+    "node_class",
+    default="",
+    metavar="NAME",
+    shell_complete=live_names("class", bare=True),
+    help="A class of the cluster.",
+)
 @click.option(
     "--class-file", default="", metavar="FILE", help="A class, or a template, in a file; no cluster is needed."
 )

@@ -17,7 +17,7 @@ from tgp.interfaces.cli.cluster_options import cluster_options
 from tgp.interfaces.cli.confirm import agreed
 from tgp.interfaces.cli.context import CliServices, TalosActions
 from tgp.interfaces.cli.interrupt import BegunSteps, run
-from tgp.interfaces.cli.output import show, terminal_width, write
+from tgp.interfaces.cli.output import Formats, show, terminal_width, write
 from tgp.interfaces.cli.talos_join_view import change_of, render
 
 USUAL_NAMESPACE = "tgp-system"
@@ -26,7 +26,7 @@ USUAL_NAMESPACE = "tgp-system"
 @click.command("join-secret")
 @click.argument("file", metavar="FILE|-")
 @click.option("--apply", is_flag=True, help="Write it into the cluster, after showing what changes.")
-@click.option("-o", "--output", "how", type=click.Choice(["text", "yaml", "json"]), default="text", show_default=True)
+@click.option("-o", "--output", "how", type=Formats(["table", "yaml", "json"]), default="table", show_default=True)
 @click.option("--endpoint", default="", metavar="URL", help="https://host:6443, as rented machines reach it.")
 @click.option("--cluster-name", default="", metavar="NAME", help="Needed with a secrets bundle, which has none.")
 @click.option("--force", is_flag=True, help="Accept an endpoint that only some networks reach.")
@@ -52,7 +52,7 @@ def join_secret(
     Only what a worker needs is taken; CA keys never leave the file. With -o yaml the manifest is printed, including
     the secrets: for a secret store, or for kubectl apply.
     """
-    if apply and how != "text":
+    if apply and how != "table":
         raise click.UsageError("Give --apply to write the Secret, or -o to print it, not both.")
     if yes and not apply:
         raise click.UsageError("--yes needs --apply.")
@@ -67,7 +67,7 @@ def join_secret(
             "billed until its join deadline. Set --endpoint to the control plane's address in the mesh; or use "
             "--force if a route leads there (tailscaleConfig.acceptRoutes, wireGuardConfig.allowedIPs)."
         )
-    if how != "text":
+    if how != "table":
         write(manifest_of(taken.data, namespace or USUAL_NAMESPACE), how)
         return
     if not apply:

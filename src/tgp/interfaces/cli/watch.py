@@ -21,7 +21,7 @@ from tgp.interfaces.cli.completion import live_names
 from tgp.interfaces.cli.context import CliServices, RequestActions
 from tgp.interfaces.cli.interrupt import BegunSteps, run
 from tgp.interfaces.cli.next_step import next_lines
-from tgp.interfaces.cli.output import terminal_width, write
+from tgp.interfaces.cli.output import Formats, terminal_width, write
 from tgp.interfaces.cli.request_name import read_name
 from tgp.interfaces.cli.timeline import RequestTimeline, timeline_of
 from tgp.interfaces.cli.watch_view import WatchPrinter, as_document, render
@@ -50,13 +50,13 @@ def _length(_ctx: click.Context, _param: click.Parameter, value: str | None) -> 
 
 
 @click.command()
-@click.argument("name", metavar="request/NAME", shell_complete=live_names)
+@click.argument("name", metavar="request/NAME", shell_complete=live_names("request"))
 @click.option("-n", "--namespace", default="", metavar="NAME", help="Default: the kubeconfig's.")
 @click.option(
     "--until", type=click.Choice(["ready", "gone"]), help="Stop there. Default: follow the machine until it is gone."
 )
 @click.option("--timeout", callback=_length, metavar="LENGTH", help="Give up after this time: 90s, 10m.")
-@click.option("-o", "--output", "how", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
+@click.option("-o", "--output", "how", type=Formats(["table", "json", "yaml"]), default="table", show_default=True)
 @click.option("--kubeconfig", default="", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config.")
 @click.option("--context", default="", metavar="NAME", help="Default: the kubeconfig's current one.")
 @click.pass_obj
@@ -144,7 +144,7 @@ class WatchScreen(Protocol):
 
 
 def _screen(options: WatchOptions) -> WatchScreen:
-    if options.how != "text":
+    if options.how != "table":
         return DocumentLines(options.how)
     return LiveScreen() if sys.stdout.isatty() else LineScreen()
 

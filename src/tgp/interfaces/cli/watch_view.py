@@ -1,7 +1,7 @@
 """One machine from plan to ready to gone: drawn for a terminal, as lines for a pipe, or as JSON for programs."""
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from rich.console import Group
 from rich.text import Text
@@ -55,10 +55,12 @@ def money_words(timeline: RequestTimeline) -> str:
 
 
 def ends_words(timeline: RequestTimeline, now: datetime) -> str:
-    if timeline.ends_at is None:
-        return ""
-    left = timeline.ends_at - now
-    return f"ends at {moment(timeline.ends_at, now)}" + (f", in {age(left)}" if left > timedelta(0) else "")
+    return f"ends at {when_words(timeline.ends_at, now)}" if timeline.ends_at is not None else ""
+
+
+def when_words(at: datetime, now: datetime) -> str:
+    """18:02:10Z, in 179m."""
+    return moment(at, now) + (f", in {age(at - now)}" if at > now else "")
 
 
 def moment(at: datetime, now: datetime) -> str:

@@ -11,15 +11,15 @@ from tgp.interfaces.cli import why_view
 from tgp.interfaces.cli.completion import live_names
 from tgp.interfaces.cli.context import CliServices
 from tgp.interfaces.cli.interrupt import run
-from tgp.interfaces.cli.output import show, terminal_width, waiting, write
+from tgp.interfaces.cli.output import Formats, show, terminal_width, waiting, write
 from tgp.interfaces.cli.request_name import read_subject
 from tgp.ports.cluster import ClusterError
 
 
 @click.command()
-@click.argument("name", metavar="KIND/NAME", shell_complete=live_names)
+@click.argument("name", metavar="KIND/NAME", shell_complete=live_names("request", "node", "pod", "pool", "budget"))
 @click.option("-n", "--namespace", default="", metavar="NAME", help="Default: the kubeconfig's.")
-@click.option("-o", "--output", "how", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
+@click.option("-o", "--output", "how", type=Formats(["table", "json", "yaml"]), default="table", show_default=True)
 @click.option("--kubeconfig", default="", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config.")
 @click.option("--context", default="", metavar="NAME", help="Default: the kubeconfig's current one.")
 @click.pass_obj
@@ -37,7 +37,7 @@ def why(services: CliServices, *, name: str, namespace: str, how: str, kubeconfi
             screen, found = run(_ask(services, (kubeconfig, context), kind, key, width))
     except ClusterError as error:
         raise click.ClickException(str(error)) from error
-    if how == "text":
+    if how == "table":
         show(screen, width)
     else:
         write(found, how)

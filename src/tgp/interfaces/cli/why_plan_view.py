@@ -11,9 +11,10 @@ from tgp.api.values import rfc3339
 from tgp.core.model.attempts import attempts_of, open_attempt
 from tgp.core.model.costs import hourly_of, read_amount
 from tgp.core.model.kube_object import KubeObject
-from tgp.core.model.money import about, dollars
+from tgp.core.model.money import about, dollars, total
 from tgp.core.model.pod import Pod
 from tgp.core.model.resources import Resources
+from tgp.core.pools.limits import limit_amount
 from tgp.core.pools.planner.world import LimitRoom
 from tgp.core.pools.status import would_have_paid
 from tgp.interfaces.cli.next_step import next_lines
@@ -23,7 +24,6 @@ from tgp.interfaces.cli.plan_view import (
     counted,
     labelled,
     labelled_line,
-    limit_amount,
     order_item,
     order_words,
     pod_item,
@@ -69,7 +69,8 @@ def pod_rows(asked: PodEnquiry) -> Iterator[tuple[str, str]]:
         if asked.order.compared:
             yield "", asked.order.compared
         if asked.order.spot_loss:
-            yield "", f"spot: a chance of {100 * asked.order.spot_loss:.1f} % an hour to be lost is counted"
+            chance = f"{100 * asked.order.spot_loss:.1f} % an hour"
+            yield "", f"spot: a loss of the machine is counted with a chance of {chance}"
     yield from labelled("ordered", (_machine_words(record) for record in asked.bought))
     if asked.unserved is not None:
         yield from labelled("not served", _reasons(asked))
@@ -125,7 +126,7 @@ def _pod_next(asked: PodEnquiry) -> str:
         return "tgp release"
     if asked.pod.node:
         return f"tgp why node/{asked.pod.node}"
-    if asked.reason == "BudgetGate":
+    if asked.reason in ("BudgetGate", "BudgetUsedUp"):
         return f"kubectl get gwb -n {asked.pod.key.namespace}"
     return (
         "tgp plan"
@@ -255,10 +256,10 @@ def pool_rows(asked: PoolEnquiry) -> Iterator[tuple[str, str]]:
     yield "pods", f"{counted(waiting, 'pod')} {'waits' if waiting == 1 else 'wait'} for a machine of any pool"
     yield from labelled("would buy", (order_words(order) for order in asked.orders))
     yield from labelled("not served", _grouped_reasons(asked))
-    total = sum(_hourly(record) or 0 for record in asked.machines)
+    every_hour = sum(_hourly(record) or 0 for record in asked.machines)
     yield (
         "machines",
-        f"{counted(len(asked.machines), 'request')}, {dollars(total)} an hour" if asked.machines else "none",
+        f"{counted(len(asked.machines), 'request')}, {dollars(every_hour)} an hour" if asked.machines else "none",
     )
     for record in asked.machines[:MACHINES_SHOWN]:
         yield "", _machine_words(record)
@@ -267,7 +268,7 @@ def pool_rows(asked: PoolEnquiry) -> Iterator[tuple[str, str]]:
     yield from labelled("limit", (_room_words(room) for room in asked.limits))
     status = asked.pool.value.status if asked.pool.value is not None else None
     if status is not None and (cost := status.would_have_cost) is not None:
-        paid, hourly = about(would_have_paid(cost, now)), dollars(read_amount(cost.hourly_cost) or 0)
+        paid, hourly = total(would_have_paid(cost, now)), dollars(read_amount(cost.hourly_cost) or 0)
         yield "would cost", f"{hourly} an hour now; {paid} since {moment(cost.since, now)}, had the pool bought"
     if status is not None and status.last_plan is not None and status.last_plan.at is not None:
         last, at = status.last_plan, status.last_plan.at

@@ -7,7 +7,7 @@ from rich.console import Group
 from rich.text import Text
 
 from tgp.api.request import Attempt, GPURequest
-from tgp.api.values import rfc3339
+from tgp.api.values import NEVER, rfc3339
 from tgp.core.model.attempts import open_attempt
 from tgp.core.model.gpus import family_members
 from tgp.core.model.money import amount, dollars, total
@@ -26,7 +26,7 @@ from tgp.interfaces.cli.timeline import (
     sentences,
     timeline_of,
 )
-from tgp.interfaces.cli.watch_view import ends_words, moment
+from tgp.interfaces.cli.watch_view import moment, when_words
 from tgp.interfaces.documents import API_VERSION
 from tgp.interfaces.documents.machines import AttemptItem, RequestReason
 from tgp.interfaces.terminal.snapshot import age, plain
@@ -38,6 +38,9 @@ HOLDERS_SHOWN = 8  # the most expensive
 LONGEST_OFFER = 56
 DELETE = "kubectl delete gpurequest {name} -n {namespace}"
 LOOK_AT_CLASS = "kubectl describe gpunodeclass {node_class}"
+POOL = "GPUNodePool"
+# What ends the wait, by reason; otherwise an offer does.
+AWAITED = {"NodeClassNotReady": "its class is ready", "NodeClassCannotBuy": "its class can buy"}
 _PASSES = "nothing to do: the operator continues without help"
 
 # What removes the reason, if its message does not say so; by reason. The text may name the request.
@@ -123,7 +126,7 @@ def rows_of(timeline: RequestTimeline, asked: Enquiry) -> Iterator[tuple[str, st
         yield "no effect", ignored
     for words in advice(timeline, asked):
         yield "would help", words
-    yield "cost", _cost(timeline)
+    yield "cost", cost_words(timeline)
     if asked.class_name:
         yield "class", _class_words(asked)
 
@@ -194,7 +197,8 @@ def advice(timeline: RequestTimeline, asked: Enquiry) -> tuple[str, ...]:
     if cause.reason == "PodsLeft" or (timeline.phase == "Terminating" and condition_false(asked.request, "Drained")):
         drained = condition_of(asked.request, "Drained")
         found.append(
-            drained.message if drained is not None and drained.message else "the end of the pods on the machine"
+            "the end of the pods on the machine"
+            + (f": {drained.message}" if drained is not None and drained.message else "")
         )
     if timeline.phase == "Pending" and not found and (market := _market(asked)):
         found.append(f"an offer that fits: {market} --join talos")
@@ -316,14 +320,19 @@ def _since(timeline: RequestTimeline) -> datetime | None:
 
 def _until(timeline: RequestTimeline, asked: Enquiry) -> str:
     if timeline.over:
-        return "the request stays as a record of its cost until it is deleted"
-    if said := ends_words(timeline, asked.now):
-        return said
+        return "it is deleted: before that the request stays as a record of its cost"
+    if timeline.ends_at is not None:
+        return f"{when_words(timeline.ends_at, asked.now)}: then the machine is terminated"
     if timeline.hourly_microusd is None and timeline.phase == "Pending":
-        blocked = timeline.cause is not None and timeline.cause.reason in NEEDS_USER
-        return f"{'the cause is corrected' if blocked else 'an offer fits'}; waiting costs nothing"
+        reason = timeline.cause.reason if timeline.cause is not None else ""
+        awaited = "the cause is corrected" if reason in NEEDS_USER else AWAITED.get(reason, "an offer fits")
+        return f"{awaited}; waiting costs nothing"
+    if pool := next((owner.name for owner in asked.request.metadata.owner_references if owner.kind == POOL), ""):
+        return f"GPUNodePool {pool} deletes it (spec.disruption of the pool says when)"
     spec = asked.request.spec
-    return f"terminated after {spec.max_lifetime or spec.ttl or '24h'}, or {spec.idle_timeout} without a pod"
+    ends = ((spec.max_lifetime or spec.ttl or "24h", "after {}"), (spec.idle_timeout, "after {} without a pod"))
+    said = " or ".join(words.format(length) for length, words in ends if length != NEVER.value)
+    return f"it is terminated, {said}" if said else "it is deleted: neither its age nor idleness terminates it"
 
 
 def _market_now(timeline: RequestTimeline, asked: Enquiry) -> str:
@@ -338,7 +347,7 @@ def _market_now(timeline: RequestTimeline, asked: Enquiry) -> str:
     return "" if plan.choice.message == timeline.message else plan.choice.message
 
 
-def _cost(timeline: RequestTimeline) -> str:
+def cost_words(timeline: RequestTimeline) -> str:
     attempt = open_attempt(timeline.attempts)
     if attempt is not None and attempt.outcome is None:
         price = timeline.hourly_microusd

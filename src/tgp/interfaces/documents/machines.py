@@ -155,6 +155,19 @@ class BuyerItem(TypedDict):
     writtenAgainBy: str | None
 
 
+class MachineTestReport(TypedDict):
+    """What `tgp node test` found of a machine you own."""
+
+    apiVersion: ApiVersion
+    kind: Literal["MachineTestReport"]
+    machine: str
+    request: ObjectName
+    works: bool
+    onSeconds: float | None  # null: it was not ready
+    offSeconds: float | None  # null: it was not seen to power off
+    problem: str
+
+
 class HoldReport(TypedDict):
     apiVersion: ApiVersion
     kind: Literal["HoldReport"]

@@ -26,6 +26,9 @@ class OfferListItem(TypedDict):
     bootMode: str
     join: str
     source: str
+    openPorts: int | None
+    cuda: str | None
+    downloadMbps: int | None
 
 
 class WithoutKeyItem(TypedDict):

@@ -96,6 +96,7 @@ class PodPlanDocument(TypedDict):
     usdForHours: float | None
     hours: float | None
     bestPossibleUsdPerHour: float | None
+    bestPossibleWithout: list[str]
     gap: float | None
     machines: list[OrderItem]
     observedUsdPerHour: float
@@ -229,6 +230,7 @@ class MovedPodItem(ObjectName):
 
 class ExchangeItem(TypedDict):
     pool: str
+    pools: list[str]
     leaving: list[LeavingItem]
     machines: list[ExchangeOrderItem]
     pods: list[MovedPodItem]

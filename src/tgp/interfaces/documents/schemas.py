@@ -26,6 +26,8 @@ DOCUMENTS: dict[str, Any] = {  # the type, by kind
     "GpuPriceList": market.GpuPriceList,
     "HoldReport": machines.HoldReport,
     "ImportReport": setup.ImportReport,
+    "KindDifference": setup.KindDifference,
+    "MachineTestReport": machines.MachineTestReport,
     "ManifestReport": setup.ManifestReport,
     "MarkedMachineList": machines.MarkedMachineList,
     "NodeReason": plans.NodeReason,

@@ -120,3 +120,17 @@ class TemplateCheck(TypedDict):
     kind: Literal["TemplateCheck"]
     templates: list[TemplateItem]
     exitCode: int
+
+
+class KindDifferenceItem(TypedDict):
+    name: str
+    installed: bool
+    difference: str  # a unified diff; empty: the same
+
+
+class KindDifference(TypedDict):
+    """The cluster's custom resource definitions beside those of this release."""
+
+    apiVersion: ApiVersion
+    kind: Literal["KindDifference"]
+    kinds: list[KindDifferenceItem]

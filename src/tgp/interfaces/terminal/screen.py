@@ -9,7 +9,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from tgp.core.model.money import rounded, to_the_cent
+from tgp.core.model.money import to_the_cent, total
 from tgp.interfaces.terminal.keys import HELP, Glance
 from tgp.interfaces.terminal.layout import Rows, share
 from tgp.interfaces.terminal.snapshot import (
@@ -91,7 +91,7 @@ def _header(snapshot: Snapshot, width: int, *, look: bool) -> RenderableType:
         facts += [("   " if facts else "", ""), (f"{name} ", "dim"), (value, "bold" if value != "0" else "")]
     if snapshot.rented:
         machines = "1 machine" if snapshot.rented == 1 else f"{snapshot.rented} machines"
-        facts += [("   costs ", "dim"), (f"{rounded(snapshot.hourly_microusd)}/h", "bold"), (f" for {machines}", "dim")]
+        facts += [("   costs ", "dim"), (f"{total(snapshot.hourly_microusd)}/h", "bold"), (f" for {machines}", "dim")]
     lines = [
         _line((clock, "bold"), (f"   {snapshot.pace}" if snapshot.pace else "", "dim")),
         *_if(
@@ -156,7 +156,7 @@ def _object_cells(row: ObjectRow, snapshot: Snapshot, width: int) -> Iterable[Te
     if width >= TIGHT:
         yield Text(plain(row.reason), style="dim" if row.good else "")
     if width >= NARROW:
-        yield from _cost(row.cost)
+        yield from cost_cells(row.cost)
     if width >= ROOMY:
         ends_at = row.cost.ends_at if row.cost is not None else None
         yield Text(age(ends_at - snapshot.now) if ends_at is not None else "", style="dim")
@@ -165,9 +165,9 @@ def _object_cells(row: ObjectRow, snapshot: Snapshot, width: int) -> Iterable[Te
     yield Text(age(snapshot.now - row.since))
 
 
-def _cost(cost: CostRow | None) -> Iterable[Text]:
-    yield Text(rounded(cost.hourly_microusd) if cost is not None and cost.hourly_microusd else "", style="bold")
-    yield Text(rounded(cost.spent_microusd) if cost is not None and cost.spent_microusd else "")
+def cost_cells(cost: CostRow | None) -> Iterable[Text]:
+    yield Text(total(cost.hourly_microusd) if cost is not None and cost.hourly_microusd else "", style="bold")
+    yield Text(total(cost.spent_microusd) if cost is not None and cost.spent_microusd else "")
 
 
 def _waiting(snapshot: Snapshot, rows: Rows) -> list[RenderableType]:
@@ -178,8 +178,8 @@ def _waiting(snapshot: Snapshot, rows: Rows) -> list[RenderableType]:
     heading = _line(("Pools", "bold"), (f"  plan {age(snapshot.now - plan.at)} ago: ", "dim"), (_plan_words(plan), ""))
     lines = [heading]
     if rows.plan > 1:
-        cost = [("  pods of pools cost ", "dim"), (f"{rounded(plan.hourly_microusd)}/h", "bold")]
-        alone = f"; with one machine per pod they would cost {rounded(plan.alone_microusd)}/h"
+        cost = [("  pods of pools cost ", "dim"), (f"{total(plan.hourly_microusd)}/h", "bold")]
+        alone = f"; with one machine per pod they would cost {total(plan.alone_microusd)}/h"
         lines.append(_line(*cost, (alone if plan.alone_microusd else "", "dim")))
     for same in groups[: rows.waiting]:
         first, more = same[0], len(same) - 1

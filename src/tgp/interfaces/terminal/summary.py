@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
-from tgp.core.model.money import rounded
+from tgp.core.model.money import total
 from tgp.interfaces.terminal.snapshot import Snapshot, age, plain
 
 
@@ -48,8 +48,8 @@ def _bills(bills: tuple[ProviderBill, ...]) -> list[str]:
         return ["  bill: $0.00; no machine was rented"]
     spent, machines = sum(bill.spent_microusd for bill in bills), _machines(bills)
     width = max(len(bill.provider) for bill in bills)
-    rows = [f"    {bill.provider:<{width}}  {rounded(bill.spent_microusd)}, {_machines((bill,))}" for bill in bills]
-    return [f"  bill: {rounded(spent)} of simulated money, {machines}", *rows]
+    rows = [f"    {bill.provider:<{width}}  {total(bill.spent_microusd)}, {_machines((bill,))}" for bill in bills]
+    return [f"  bill: {total(spent)} of simulated money, {machines}", *rows]
 
 
 def _machines(bills: tuple[ProviderBill, ...]) -> str:

@@ -9,16 +9,16 @@ from ipaddress import IPv6Address, ip_address
 
 import msgspec
 
-from tgp.adapters.kube.reviews import SUBJECT_REVIEW, TOKEN_REVIEW, KubeReviews, KubeUser
-from tgp.adapters.kube.token_bucket import TokenBucket, TokenRate
-from tgp.adapters.telemetry.metrics import Metrics
 from tgp.core.access.rights import PageRight
 from tgp.core.access.token import TOKEN_HEADER, digest
+from tgp.core.access.user import KubeUser
+from tgp.core.model.token_bucket import TokenBucket, TokenRate
 from tgp.interfaces.web.pages import JSON_TYPE, ObjectMissing, WebPage, WebPages, page_at
 from tgp.interfaces.web.questions import BadQuestion
 from tgp.interfaces.web.shared_answers import SharedAnswers
 from tgp.ports.cluster import ClusterError
 from tgp.ports.http import Call, Pairs, Reply
+from tgp.services.access import AccessService
 
 PER_ADDRESS = TokenRate(per_second=20.0, burst=100)  # all commands behind one API server's proxy share an address
 MOST_ADDRESSES = 4096
@@ -31,24 +31,22 @@ NETWORK_BITS = 64  # of an IPv6 address: the rest is its owner's to choose
 class Gate:
     def __init__(
         self,
-        reviews: KubeReviews,
+        access: AccessService,
         pages: WebPages,
-        metrics: Metrics,
         rate: TokenRate = PER_ADDRESS,
         *,
         leads: Callable[[], bool] = lambda: True,
     ) -> None:
         self._pages = pages
         self._leads = leads
-        self._metrics = metrics
+        self._access = access
         self._addresses = AddressLimit(rate)
         self._users: SharedAnswers[bytes, KubeUser | str] = SharedAnswers()
         self._rights: SharedAnswers[tuple[bytes, PageRight], bool] = SharedAnswers()
-        self._reviews = reviews
 
     async def handle(self, call: Call) -> Reply:
         reply = await self._answer(call)
-        self._metrics.access_requests.labels(str(reply.status)).inc()
+        self._access.answered(reply.status)
         return reply
 
     async def _answer(self, call: Call) -> Reply:
@@ -70,16 +68,14 @@ class Gate:
 
     async def _user(self, token: str) -> KubeUser | None:
         async def ask() -> KubeUser | str:
-            self._metrics.access_reviews.labels(TOKEN_REVIEW.kind).inc()
-            return await self._reviews.user_of(token) or ""
+            return await self._access.user_of(token) or ""
 
         found = await self._users.answer(digest(token), ask)
         return found if isinstance(found, KubeUser) else None
 
     async def _may(self, user: KubeUser, token: str, right: PageRight) -> bool:
         async def ask() -> bool:
-            self._metrics.access_reviews.labels(SUBJECT_REVIEW.kind).inc()
-            return await self._reviews.may(user, right)
+            return await self._access.may(user, right)
 
         return await self._rights.answer((digest(token), right), ask)
 

@@ -1,8 +1,9 @@
-"""The invariants about what budgets hold, B1 and B2: pauses and finalizers go with their reason."""
+"""The invariants about what budgets hold, B1 and B2: pauses, finalizers and gates go with their reason."""
 
 from typing import Any
 
 from tgp.api.resource import GPU_WORKLOAD_BUDGET, JOB, POD
+from tgp.core.budgets.admission import GATE
 from tgp.core.budgets.pause import PAUSED_AT, PAUSED_BY
 from tgp.core.model.labels import LabelRequirement, selector
 from tgp.core.model.pod import COUNTED
@@ -51,7 +52,7 @@ class HoldsWatch:
             new = after is not None and _paused(after) and (before is None or not _paused(before))
             if new and self._ended.get(meta["uid"], self._now()) < self._now() - self._late:
                 self._accusations.append(f"B2: {obj.get('kind')} {meta['name']} was paused after its end")
-            if after is None or not (_paused(after) or _held(after)):
+            if after is None or not (_paused(after) or _held(after) or _gated(after)):
                 self._marked.pop(meta["uid"], None)
                 self._idle_since.pop(meta["uid"], None)
             else:
@@ -76,7 +77,11 @@ class HoldsWatch:
             raise Violation(self._accusations[0])
 
     def _has_reason(self, obj: Json) -> bool:
-        return (not _held(obj) or self._is_counted_by(obj)) and (not _paused(obj) or self._is_paused_by(obj))
+        return (
+            (not _held(obj) or self._is_counted_by(obj))
+            and (not _paused(obj) or self._is_paused_by(obj))
+            and (not _gated(obj) or self._is_gated_by(obj))
+        )
 
     def _is_counted_by(self, pod: Json) -> bool:
         labels = pod["metadata"].get("labels") or {}
@@ -97,6 +102,14 @@ class HoldsWatch:
         pausing = [each for each in self._of(obj) if each["spec"]["enforcement"]["action"] == "Pause"]
         return any(_name(each) == by and each.get("status", {}).get("exceededAt") for each in pausing)
 
+    def _is_gated_by(self, pod: Json) -> bool:
+        """A pod may wait for its turn while a budget that counts asks for gates."""
+        if "deletionTimestamp" in pod["metadata"]:
+            return True
+        labels = pod["metadata"].get("labels") or {}
+        gating = [each for each in self._of(pod) if each["spec"]["enforcement"].get("admission") == "Gate"]
+        return any(_selects(each, labels) and _counts(each) for each in gating)
+
     def _of(self, obj: Json) -> list[Json]:
         """Budgets of its namespace that are there to stay."""
         namespace = obj["metadata"].get("namespace", "")
@@ -116,6 +129,15 @@ def _paused(obj: Json) -> bool:
 
 def _held(obj: Json) -> bool:
     return COUNTED in (obj["metadata"].get("finalizers") or ())
+
+
+def _gated(obj: Json) -> bool:
+    return any(gate["name"] == GATE for gate in obj["spec"].get("schedulingGates") or ())
+
+
+def _counts(budget: Json) -> bool:
+    rows = budget.get("status", {}).get("conditions") or ()
+    return not any((row["type"], row["status"]) == ("Ready", "False") for row in rows)
 
 
 def _over(obj: Json) -> bool:

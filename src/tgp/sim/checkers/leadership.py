@@ -123,6 +123,7 @@ class TrueTime(Checker):
         machines = [rented.machine for rented in self.recorder.of_uid(claim.uid) if rented.machine.alive]
         ends = [each.running_at + each.max_run for each in machines if each.running_at and each.max_run is not None]
         ends += [end for each in machines if (end := {**each.product.detail, **each.detail}.get("ends_at")) is not None]
+        ends += [each.ends_at for each in machines if each.ends_at is not None]
         return any(each < by for each in ends)
 
     def _age(self, claim: RecordedRequest) -> float:

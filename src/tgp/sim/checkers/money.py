@@ -21,7 +21,7 @@ from tgp.sim.router import Exchange
 ORPHANED_FOR = 300.0  # seconds that an orphaned machine may stay, besides its provider's own time to stop it
 SETTLE = 300.0  # seconds for a second machine that was not ordered to be seen and terminated
 MOST_ORDERS = 5  # of one request; a machine that was lost after it served gives it another one
-BLINK = 5.0  # seconds for which the last look before an order is good
+BLINK = 3.0  # seconds for which the last look before an order is good: reads shared for one, and the way out
 GPU, CPU, MEMORY = "nvidia.com/gpu", "cpu", "memory"
 
 

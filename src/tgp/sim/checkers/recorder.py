@@ -43,6 +43,7 @@ Place: TypeAlias = tuple[str, str]  # provider and machine
 OPERATOR_NAMESPACE = "tgp-system"
 POWER = "webhook"  # has no list: each machine is asked for itself
 LOOKING = (frozenset({CloudVerb.LIST}), frozenset({CloudVerb.LIST, CloudVerb.STATUS}))
+ANSWERS = frozenset({CloudVerb.LIST, CloudVerb.STATUS, CloudVerb.TERMINATE})
 TELLINGS = (
     "made",
     "turned",
@@ -52,6 +53,7 @@ TELLINGS = (
     "ordered",
     "answered",
     "changing",
+    "looked",
     "tried",
     "leased",
     "worked",
@@ -101,6 +103,9 @@ class Checker:
 
     def changing(self, exchange: Exchange) -> None:
         """A call that changes something, anywhere, has left a process."""
+
+    def looked(self, provider: str, verb: CloudVerb, call: Call, answer: Reply | Streaming | None) -> None:
+        """What a provider said to a question about its machines, or to the end of one; None: nothing was heard."""
 
     def tried(self, host: Host, endpoint: str, call: Call) -> None:
         """A process set out to send any call at all."""
@@ -152,6 +157,7 @@ class Recorder(Tap):
         self._on_ordered: list[Callable[[RecordedOrder], None]] = []
         self._on_answered: list[Callable[[RecordedOrder, Reply | Streaming | None, Exchange], None]] = []
         self._on_changing: list[Callable[[Exchange], None]] = []
+        self._on_looked: list[Callable[[str, CloudVerb, Call, Reply | Streaming | None], None]] = []
         self._on_tried: list[Callable[[Host, str, Call], None]] = []
         self._on_leased: list[Callable[[Json], None]] = []
         self._on_worked: list[Callable[[Json | None, Json | None], None]] = []
@@ -240,6 +246,11 @@ class Recorder(Tap):
             CloudVerb.TERMINATE,
         )
 
+    def verb_at(self, exchange: Exchange, provider: str) -> CloudVerb | None:
+        """What a call asks of this provider; None: it goes elsewhere."""
+        simulator = self._places.get(exchange.endpoint.name)
+        return simulator.verb_of(exchange.call) if simulator is not None and simulator.provider == provider else None
+
     def of_uid(self, uid: str) -> list[Rented]:
         """Machines of a request that are not gone, the oldest first."""
         return list(self.rented.get(uid, {}).values())
@@ -290,6 +301,9 @@ class Recorder(Tap):
         verb = simulator.verb_of(exchange.call)
         troubled = answer is None or exchange.fault is not None or simulator.fault is not None
         troubled |= simulator.fleet.lie is not None and simulator.fleet.lie.denies
+        if verb in ANSWERS:
+            for notify in self._on_looked:
+                notify(simulator.provider, verb, exchange.call, answer)
         if verb in LOOKING[simulator.provider == POWER]:
             self._list_failed[simulator.provider] = troubled or (answer is not None and answer.status >= 300)
         elif verb is CloudVerb.TERMINATE and troubled and self._on_unheard:

@@ -16,6 +16,7 @@ from tgp.sim.checkers.money import (
 )
 from tgp.sim.checkers.moves import NoTaintOfDeadMoves, ReplacedFirst, WithinDisruptionBudgets
 from tgp.sim.checkers.objects import ConditionalWrites, FinalizerHolds, OwnUid
+from tgp.sim.checkers.power import NoCallOnMissingData, NotOnForLonger
 from tgp.sim.checkers.secrecy import OwnSecretsOnly
 
 INVARIANTS = (
@@ -40,5 +41,7 @@ INVARIANTS = (
     ReplacedFirst,
     WithinDisruptionBudgets,
     NoTaintOfDeadMoves,
+    NoCallOnMissingData,
+    NotOnForLonger,
 )
 """`recorder.call(*INVARIANTS)`. Those with settings of their own (canaries, known places) are added one by one."""

@@ -95,6 +95,7 @@ class WantedMachine:
     detail: tuple[tuple[str, object], ...] = ()
     max_run: timedelta | None = None  # the provider terminates it so long after it started to run
     by_hand: bool = False  # no client ordered it
+    booted: bool = False  # it was on before the world began
 
 
 class Fleet:
@@ -237,7 +238,8 @@ class Fleet:
         self.machines[machine.id] = self._living[machine.id] = machine
         if self.habits.charges_from_creation:
             machine.charge(machine.rate_microusd, now)
-        self._after(now, stand.product.boot_seconds * self._luck.uniform(0.7, 1.4), lambda at: self._boot(machine, at))
+        seconds = stand.product.boot_seconds * self._luck.uniform(0.7, 1.4)
+        self._after(now, 0.0 if wanted.booted else seconds, lambda at: self._boot(machine, at))
         self._tell(machine, Phase.GONE)
         return machine
 
@@ -326,6 +328,17 @@ class Fleet:
                 now, self._luck.uniform(*self.habits.ending), lambda at: self._gone(machine, at, "ran too long")
             )
 
+    def announce(self, machine: SimulatedMachine, ends_at: datetime | None) -> None:
+        """Its host takes it back then, and lists show it from now on; None: it stays after all."""
+        self.advance()
+        machine.ends_at = ends_at
+        if ends_at is not None:
+            self._at(ends_at, lambda at: self._take_back(machine, at))
+
+    def _take_back(self, machine: SimulatedMachine, now: datetime) -> None:
+        if machine.ends_at == now:  # not put off meanwhile
+            self._gone(machine, now, "taken back")
+
     def vanish(self, machine: SimulatedMachine) -> None:
         """Gone, without a notice."""
         self._gone(machine, self.advance(), "vanished")
@@ -409,7 +422,7 @@ class Fleet:
         stands = list(self.stands.values())
         for _ in range(count):
             stand = self._luck.choice(stands)
-            wanted = WantedMachine(stand.product.id, f"somebody-elses-{len(self.machines)}")
+            wanted = WantedMachine(stand.product.id, f"another-owners-{len(self.machines)}")
             machine = self._make(tenant, stand, wanted, stand.hourly_microusd, now, foreign=True)
             machine.visible_at = now
 

@@ -41,6 +41,7 @@ class SimulatedMachine:
     why: str = ""  # of the phase, for users
     interrupted: bool = False
     running_at: datetime | None = None
+    ends_at: datetime | None = None  # when it is taken back, as announced; None: its offer says so, or nothing does
     ended_at: datetime | None = None
     stuck: bool = False  # never leaves its first phase
     addressless: bool = False  # runs, and cannot be reached

@@ -81,7 +81,7 @@ PLACES = {  # name → country, state, and its price factor
 SPOT_SHARE = (0.35, 0.60)  # of the price on demand
 SELDOM = 0.35  # of model and place do not meet
 STOCK = (0, 1, 1, 2, 3, 4, 6, 8)  # 0: sold out when the world begins
-OWNERS = {Trust.DATACENTER: "provider", Trust.VERIFIED: "checked", Trust.ANY: "anybody"}
+OWNERS = {Trust.DATACENTER: "provider", Trust.VERIFIED: "checked", Trust.ANY: "unverified"}
 BOOT_SECONDS = (45.0, 210.0)
 
 
@@ -360,6 +360,7 @@ def _row(machine: SimulatedMachine) -> dict[str, Any]:
         "market": "spot" if machine.spot else "on-demand",
         "usd_per_hour": machine.rate_microusd / 1_000_000,
         "created_at": machine.created_at.isoformat(),
+        "ends_at": machine.ends_at.isoformat() if machine.ends_at is not None else None,
         "public_ip": machine.public_ip if reachable else None,
         "private_ip": machine.private_ip if reachable else None,
     }

@@ -154,6 +154,9 @@ class FastCluster:
     async def version(self) -> str:
         raise AssertionError("this server has no release")
 
+    async def groups(self) -> frozenset[str]:
+        raise AssertionError("this server has no discovery")
+
     # -- on the way ----------------------------------------------------------------------------------------------------
 
     @property

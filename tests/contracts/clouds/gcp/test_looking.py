@@ -51,6 +51,29 @@ def test_a_row_is_read_whole():
     assert machine.hourly_microusd is None
 
 
+@pytest.mark.parametrize(
+    ("status", "ends"),
+    [
+        ({}, None),
+        ({"scheduling": {"terminationTimestamp": "2026-11-16T01:00:00.000-08:00"}}, "2026-11-16T09:00:00+00:00"),
+        ({"upcomingMaintenance": {"windowStartTime": "2026-11-15T12:00:00Z"}}, "2026-11-15T12:00:00+00:00"),
+        (
+            {
+                "scheduling": {"terminationTimestamp": "2026-11-16T09:00:00Z"},
+                "upcomingMaintenance": {"windowStartTime": "2026-11-15T12:00:00Z"},
+            },
+            "2026-11-15T12:00:00+00:00",
+        ),
+        ({"upcomingMaintenance": ["soon"], "scheduling": {"terminationTimestamp": {"at": 7}}}, None),
+        ("odd", None),
+    ],
+)
+def test_an_end_is_read_from_the_run_and_from_the_hosts_maintenance(status, ends):
+    (machine,), _ = wire.read_instances(a_list(a_row(resourceStatus=status)))
+
+    assert (machine.ends_at.isoformat() if machine.ends_at is not None else None) == ends
+
+
 def test_a_users_copy_of_our_machine_is_not_ours():
     """The console copies labels along; the name is another, and names alone say whose a machine is."""
     (machine,), _ = wire.read_instances(a_list(a_row(name="my-experiment")))

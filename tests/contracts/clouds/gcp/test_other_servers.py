@@ -79,7 +79,7 @@ def _first_page_is_empty() -> Callable[[Reply], Reply]:
 
 def test_the_making_of_another_machine_is_not_ours():
     """A server that knows no filter lists all machines."""
-    other = an_operation(targetLink=f"https://x/projects/p/zones/{ZONE}/instances/somebody-elses")
+    other = an_operation(targetLink=f"https://x/projects/p/zones/{ZONE}/instances/another-owners")
 
     assert wire.read_making(operations(other), MACHINE) is None
     assert wire.read_making(operations(other, an_operation()), MACHINE) is not None

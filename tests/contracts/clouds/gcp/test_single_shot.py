@@ -36,8 +36,8 @@ async def test_a_dropped_connection_leaves_one_request_and_an_open_outcome(verb:
 
     served = await listen(rude)
     key = Secret(simulator.key_at(served.url))
-    door = AdapterContext(dial, clock, SystemEntropy(), SystemResolver(), key, settings(endpoint=served.url))
-    cloud = gcp.build(door)
+    context = AdapterContext(dial, clock, SystemEntropy(), SystemResolver(), key, settings(endpoint=served.url))
+    cloud = gcp.build(context)
     try:
         with pytest.raises(OutcomeUnknown):
             await (cloud.launch(an_order()) if verb == "launch" else cloud.terminate("us-central1-a:tgp-x"))

@@ -109,7 +109,7 @@ async def test_a_body_that_is_none_is_refused_in_lambdas_words(simulator: Lambda
         {"file_system_mounts": [{"file_system_id": "ab" * 16, "mount_point": "/data/x"}]},
         {"firewall_rulesets": [{"id": "ab" * 16}]},
         {"instance_type_name": "gpu_9x_abacus"},
-        {"ssh_key_names": ["nobodys"]},
+        {"ssh_key_names": ["unknown"]},
     ],
     ids=lambda change: next(iter(change)),
 )

@@ -90,6 +90,8 @@ def test_an_error_that_names_a_machine_is_a_machine(status: int, more: dict):
         (reply(200, {"items": [a_machine()], "hasMore": True, "nextPage": None}), CannotTell),
         (reply(200, {"items": [a_machine()], "hasMore": True, "nextPage": ""}), CannotTell),
         (reply(200, {"items": [], "hasMore": True, "nextPage": "p2"}), CannotTell),
+        (reply(200, {"items": [], "hasMore": False, "nextPage": "p2"}), CannotTell),
+        (reply(200, {"items": [a_machine()], "hasMore": False, "nextPage": 2}), CannotTell),
         (Reply(200, b""), CannotTell),
     ],
 )

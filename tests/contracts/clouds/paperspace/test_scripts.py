@@ -176,8 +176,8 @@ def test_what_a_crash_between_script_and_machine_left_is_tidied_up():
             stage.cloud_of(stage.key), source="x", throttles=AccountThrottles(), entropy=SeededEntropy(1, "x")
         )
         assert isinstance(cloud, HasLeftovers)
-        await cloud.tidy(stage.token(1, 1))
-        await cloud.tidy(stage.token(1, 1))
+        await cloud.cleanup(stage.token(1, 1))
+        await cloud.cleanup(stage.token(1, 1))
 
         assert names(stage) == []
 
@@ -188,7 +188,7 @@ def test_tidying_up_after_one_request_touches_no_other():
     async def script(stage: Stage) -> None:
         await stage.launched(stage.token(2, 1))
         assert isinstance(stage.cloud, HasLeftovers)
-        await stage.cloud.tidy(stage.token(1, 1))
+        await stage.cloud.cleanup(stage.token(1, 1))
 
         assert names(stage) == [stage.token(2, 1)]
 
@@ -205,7 +205,7 @@ def test_a_script_that_stays_is_told_of(status: int):
         stage.instead(CloudVerb.OTHER, 200, listed.content)
         stage.instead(CloudVerb.OTHER, status, b"{}")
         assert isinstance(stage.cloud, HasLeftovers)
-        await stage.raises(CloudBusy, stage.cloud.tidy(stage.token(1, 1)))
+        await stage.raises(CloudBusy, stage.cloud.cleanup(stage.token(1, 1)))
 
     play(PROVIDER, script)
 
@@ -214,7 +214,7 @@ def test_providers_without_leftovers_are_asked_nothing():
     async def script(stage: Stage) -> None:
         cloud = GuardedCloud(stage.cloud, source="x", throttles=AccountThrottles(), entropy=SeededEntropy(1, "x"))
         assert isinstance(cloud, HasLeftovers)
-        await cloud.tidy(stage.token(1, 1))
+        await cloud.cleanup(stage.token(1, 1))
 
         assert stage.calls == []
 

@@ -38,12 +38,12 @@ CAUSES_SHOWN = 8
 JOIN_SECRET = "join-secret-of-the-cluster"
 
 
-@promise("secrets: the key is in no text that the adapter or its door prints", unfit=keyless)
+@promise("secrets: the key is in no text that the adapter or its context prints", unfit=keyless)
 async def _(stage: Stage) -> None:
     texts = (
         repr(stage.cloud),
         str(stage.cloud),
-        repr(stage.door(stage.key)),
+        repr(stage.context(stage.key)),
         repr(getattr(stage.cloud, "__dict__", {})),
     )
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import suppress
+from datetime import timedelta
 
 from tests.contracts.clouds.promises.launch import no_spot
 from tests.contracts.clouds.promises.offers import NO_ANSWER, keyless
@@ -20,6 +21,10 @@ TROUBLE_IS_OVER = 2_400.0  # seconds after a launch: boot and the longest wait f
 def tells_no_creation(provider: Provider) -> str:
     told = provider.tells_creation or CREATED_TAG in provider.own_tags
     return "" if told else "its lists do not tell when a machine was made"
+
+
+def announces_no_end(provider: Provider) -> str:
+    return "" if provider.announces_ends else "its lists announce no end of a machine"
 
 
 async def seen(stage: Stage, instance_id: str) -> Instance:
@@ -135,6 +140,18 @@ async def _(stage: Stage) -> None:
 
     assert told is not None
     assert abs((told - stage.machine().created_at).total_seconds()) < 2
+
+
+@promise("status: an end that is announced after the order is shown", unfit=announces_no_end)
+async def _(stage: Stage) -> None:
+    made = await stage.running()
+    machine = stage.machine()
+    end = machine.created_at.replace(microsecond=0, second=0) + timedelta(hours=3)
+    stage.fleet.announce(machine, end)
+
+    assert (await seen(stage, made.id)).ends_at == end
+    stage.fleet.announce(machine, None)
+    assert (await seen(stage, made.id)).ends_at != end
 
 
 @promise("status: the machines of a list are the machines one by one")

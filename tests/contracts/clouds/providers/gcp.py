@@ -41,7 +41,7 @@ def _names(answer: Any) -> Iterable[tuple[Any, Any]]:
 
 def _other_key(simulator: Simulator, url: str) -> str:
     assert isinstance(simulator, GcpSimulator)
-    return simulator.other_key_at(url, "somebody-elses-project")
+    return simulator.other_key_at(url, "another-owners-project")
 
 
 def _secret_parts(key: str) -> tuple[str, ...]:
@@ -86,5 +86,6 @@ PROVIDER = Provider(
     gpu_slots=_gpus,
     state_slots=_states,
     name_slots=_names,
+    announces_ends=True,
     own_words=_own_words,
 )

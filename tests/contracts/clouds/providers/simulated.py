@@ -36,5 +36,6 @@ PROVIDER = Provider(
     gpu_slots=lambda answer: _offers(answer, "gpu"),
     state_slots=lambda answer: _machines(answer, "state"),
     name_slots=lambda answer: _machines(answer, "name"),
+    announces_ends=True,
     own_words=_own_words,
 )

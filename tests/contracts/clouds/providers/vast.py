@@ -50,5 +50,6 @@ PROVIDER = Provider(
     gpu_slots=lambda answer: ((row, "gpu_name") for row in answer["offers"]),
     state_slots=_states,
     name_slots=lambda answer: ((row, "label") for row in _machines(answer)),
+    announces_ends=True,
     own_words=_own_words,
 )

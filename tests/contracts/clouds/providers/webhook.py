@@ -69,15 +69,15 @@ def _simulator(clock: Clock, seed: int | str) -> LockedRoom:
     return room
 
 
-def _build(door: AdapterContext) -> Cloud:
+def _build(context: AdapterContext) -> Cloud:
     """The key is a header that the receiver asks for; a class has it in a Secret."""
     secrets = {(SIGNING_REF.name, SIGNING_REF.key): Secret(SIGNING)}
-    if door.key is not None:
-        secrets[HEADERS_REF.name, HEADERS_REF.key] = Secret(f"Authorization: Bearer {door.key.reveal()}\n")
+    if context.key is not None:
+        secrets[HEADERS_REF.name, HEADERS_REF.key] = Secret(f"Authorization: Bearer {context.key.reveal()}\n")
     resolver = TableResolver({"webhook.test": (ADDRESS,)})
     hosts = HostRules(for_pretence=True)  # some of the suite listens on loopback
-    cloud = build(replace(door, key=None, secrets=secrets, resolver=resolver, hosts=hosts))
-    return Announcing(cloud, ROOMS[door.clock])
+    cloud = build(replace(context, key=None, secrets=secrets, resolver=resolver, hosts=hosts))
+    return Announcing(cloud, ROOMS[context.clock])
 
 
 def _state(answer: Any) -> Iterable[tuple[Any, Any]]:

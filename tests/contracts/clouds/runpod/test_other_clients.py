@@ -48,7 +48,7 @@ async def test_every_answer_to_a_known_key_tells_the_limits(stage: Stage):
     answers = [
         await get(stage, "/v2/pods"),
         await get(stage, f"/v2/pods/{pod}"),
-        await get(stage, "/v2/pods/nobodys"),
+        await get(stage, "/v2/pods/unknown"),
         await get(stage, "/v2/catalog/gpus", ("count", "2")),
         await post(stage, {}),
         await ask(stage, Call("PUT", "/v2/pods")),

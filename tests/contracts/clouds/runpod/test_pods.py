@@ -109,6 +109,25 @@ def test_an_answer_with_an_id_is_a_pod_whatever_else_it_lacks():
     assert (made.id, made.token, made.state) == ("7h9k2m4n6p", TOKEN, InstanceState.STARTING)
 
 
+@pytest.mark.parametrize(
+    ("container", "sent"),
+    [
+        (Container("ubuntu"), {}),
+        (Container("ubuntu", command=("-v",)), {"cmd": ["-v"]}),
+        (Container("ubuntu", entrypoint=("sh", "-c")), {"entrypoint": ["sh", "-c"]}),
+        (
+            Container("ubuntu", command=("sleep 1",), entrypoint=("sh", "-c")),
+            {"entrypoint": ["sh", "-c"], "cmd": ["sleep 1"]},
+        ),
+    ],
+    ids=["the image's own", "arguments", "entrypoint", "both"],
+)
+def test_the_order_says_what_the_container_runs(container: Container, sent: dict[str, Any]):
+    body = msgspec.json.decode(wire.launch(an_order(container=container)).body)
+
+    assert {name: body[name] for name in ("entrypoint", "cmd", "args") if name in body} == sent
+
+
 def test_the_order_carries_the_token_last_and_everywhere():
     env = (("MODEL", "llama"), ("TGP_TOKEN", "somebody else's"))
     order = an_order(container=Container("ubuntu", env, ("sh", "-c", "sleep 1")), tags=(("team", "blue"),))

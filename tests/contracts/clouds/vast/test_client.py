@@ -144,7 +144,7 @@ async def test_lists_and_searches_keep_within_vasts_limits(stage: Stage):
     await stage.settle()
     stage.simulator.pace.on = True
 
-    assert await stage.cloud.owned("somebody-elses-") != ()
+    assert await stage.cloud.owned("another-owners-") != ()
     assert stage.count(CloudVerb.LIST) == 3
     await stage.cloud.offers()
 

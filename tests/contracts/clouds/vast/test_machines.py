@@ -29,6 +29,15 @@ def test_a_machine_is_read_with_all_that_is_told():
 
 
 @pytest.mark.parametrize(
+    ("end", "ends"),
+    [(1_790_000_045.5, 1_790_000_040), (None, None), ("soon", None), (True, None), (1e300, None)],
+)
+def test_the_end_of_a_contract_is_read_to_the_minute_as_in_offers(end, ends):
+    told = wire.machine(a_machine(end_date=end)).ends_at
+    assert told == (datetime.fromtimestamp(ends, UTC) if ends is not None else None)
+
+
+@pytest.mark.parametrize(
     ("changes", "state"),
     [
         ({"actual_status": None}, InstanceState.STARTING),

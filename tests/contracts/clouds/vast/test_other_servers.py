@@ -57,7 +57,7 @@ async def test_a_machine_listed_twice_is_one_machine(stage: Stage):
 
 @on_stage
 async def test_strangers_that_cannot_be_read_are_counted_all_the_same(stage: Stage):
-    strange = {"label": "somebody-elses", "id": "?"}
+    strange = {"label": "another-owners", "id": "?"}
     lists(stage, a_page([a_machine(id=1), strange, strange], None, 3))
 
     assert [machine.id for machine in await stage.cloud.owned("tgp-")] == ["1"]

@@ -164,8 +164,8 @@ async def test_a_search_that_makes_no_sense_is_refused(customer, body):
 
 
 async def test_a_wrong_key_is_401_everywhere_and_404_in_the_search(customer):
-    listing = await customer.send("GET", "/api/v1/instances/", key="nobodys")
-    search = await customer.send("POST", "/api/v0/bundles/", {}, key="nobodys")
+    listing = await customer.send("GET", "/api/v1/instances/", key="unknown")
+    search = await customer.send("POST", "/api/v0/bundles/", {}, key="unknown")
 
     assert (listing.status, search.status) == (401, 404)
     assert said(listing)["error"] == said(search)["error"] == "auth_error"

@@ -1,4 +1,4 @@
-"""Vultr's shelf of images: what is listed, what an import ends in, what its end does."""
+"""Vultr's store of images: what is listed, what an import ends in, what its end does."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -44,39 +44,39 @@ def a_snapshot(**changes: Any) -> dict[str, Any]:
 
 def on_a_shelf(script: Callable[[Stage, VultrImageStore], Awaitable[None]]) -> None:
     async def begin(stage: Stage) -> None:
-        door = stage.door(stage.key)
-        await script(stage, VultrImageStore(door.http(FACTS), door.key))
+        context = stage.context(stage.key)
+        await script(stage, VultrImageStore(context.http(FACTS), context.key))
 
     play(PROVIDER, begin)
 
 
 def test_an_image_is_fetched_for_a_while_then_ready_then_removed_for_good():
-    async def script(stage: Stage, shelf: VultrImageStore) -> None:
-        made = await shelf.make(str(MARK), URL)
+    async def script(stage: Stage, store: VultrImageStore) -> None:
+        made = await store.make(str(MARK), URL)
         assert (made.mark, made.ready) == (str(MARK), False)
         await asyncio.sleep(600)
-        assert {image.id: image.ready for image in await shelf.list()} == {made.id: True, SNAPSHOT_ID: True}
-        await shelf.remove(made.id)
-        await shelf.remove(made.id)
+        assert {image.id: image.ready for image in await store.list()} == {made.id: True, SNAPSHOT_ID: True}
+        await store.remove(made.id)
+        await store.remove(made.id)
 
-        assert [image.id for image in await shelf.list()] == [SNAPSHOT_ID]
+        assert [image.id for image in await store.list()] == [SNAPSHOT_ID]
 
     on_a_shelf(script)
 
 
 def test_a_packed_image_is_refused_as_vultr_refuses_it():
-    async def script(stage: Stage, shelf: VultrImageStore) -> None:
+    async def script(stage: Stage, store: VultrImageStore) -> None:
         with pytest.raises(OrderRefused, match="raw disk image"):
-            await shelf.make(str(MARK), f"{URL}.xz")
+            await store.make(str(MARK), f"{URL}.xz")
 
-        assert len(await shelf.list()) == 1
+        assert len(await store.list()) == 1
 
     on_a_shelf(script)
 
 
 def test_a_machine_cannot_be_ordered_from_an_image_that_is_still_fetched():
-    async def script(stage: Stage, shelf: VultrImageStore) -> None:
-        made = await shelf.make(str(MARK), URL)
+    async def script(stage: Stage, store: VultrImageStore) -> None:
+        made = await store.make(str(MARK), URL)
         with pytest.raises(OrderRefused, match="snapshot"):
             await stage.cloud.launch(await stage.order(image=made.id))
         await asyncio.sleep(600)
@@ -91,20 +91,20 @@ def test_a_machine_cannot_be_ordered_from_an_image_that_is_still_fetched():
     [CloudFault.HANG_UP, CloudFault.ERROR, CloudFault.BUSY, CloudFault.HTML, CloudFault.EMPTY_BODY, CloudFault.GARBAGE],
 )
 def test_a_list_that_failed_is_never_an_empty_one(fault: CloudFault):
-    async def script(stage: Stage, shelf: VultrImageStore) -> None:
+    async def script(stage: Stage, store: VultrImageStore) -> None:
         stage.aim(fault, CloudVerb.OTHER)
         with pytest.raises((CloudBusy, CannotTell)):
-            await shelf.list()
+            await store.list()
 
     on_a_shelf(script)
 
 
 def test_half_a_list_is_none():
-    async def script(stage: Stage, shelf: VultrImageStore) -> None:
+    async def script(stage: Stage, store: VultrImageStore) -> None:
         answer = page("snapshots", [a_snapshot()], total=2)
         stage.instead(CloudVerb.OTHER, 200, answer.content)
         with pytest.raises(CannotTell, match="the list is incomplete"):
-            await shelf.list()
+            await store.list()
 
     on_a_shelf(script)
 
@@ -163,10 +163,10 @@ def test_gone_is_gone(answer: Reply):
 
 
 def test_no_error_shows_the_key():
-    async def script(stage: Stage, shelf: VultrImageStore) -> None:
+    async def script(stage: Stage, store: VultrImageStore) -> None:
         stage.instead(CloudVerb.OTHER, 400, refused(400, f"Invalid token {stage.key}").content)
         with pytest.raises(OrderRefused) as caught:
-            await shelf.make(str(MARK), URL)
+            await store.make(str(MARK), URL)
         assert stage.key not in str(caught.value)
 
     on_a_shelf(script)

@@ -90,7 +90,7 @@ async def test_a_redirect_is_not_followed(status: int):
     with pytest.raises(OutcomeUnknown, match="not followed"):
         await cloud.launch(an_order())
     with pytest.raises(OutcomeUnknown, match="not followed"):
-        await cloud.terminate(instance())
+        await bench.cloud(a_machine(status_endpoint=None)).terminate(instance())
     with pytest.raises(CannotTell, match="not followed"):
         await cloud.status(instance())
     assert {base for base, _ in bench.dialled} == {"http://power-api"}
@@ -147,7 +147,7 @@ async def test_on_a_real_socket_a_switching_call_is_sent_once(method: str, manne
     async with rude_server(manners) as rude:
         url = rude.url.replace("localhost", "power.invalid") + "/box-1/on"
         machine = a_machine(scale_up_endpoint=url, status_endpoint=None, method=method)
-        door = AdapterContext(
+        context = AdapterContext(
             dial=dial,
             clock=SystemClock(),
             entropy=SystemEntropy(),
@@ -156,7 +156,7 @@ async def test_on_a_real_socket_a_switching_call_is_sent_once(method: str, manne
             hosts=HostRules(for_pretence=True),
         )
         with pytest.raises(OutcomeUnknown):
-            await build(door).launch(an_order())
+            await build(context).launch(an_order())
         for client in clients:
             await client.close()
 

@@ -14,7 +14,7 @@ from tests.contracts.clouds.webhook.bench import (
     instance,
     said,
 )
-from tgp.core.model.cloud_errors import CannotTell, CloudBusy, KeyRefused, OrderRefused, SoldOut
+from tgp.core.model.cloud_errors import CannotTell, CloudBusy, CloudError, KeyRefused, OrderRefused, SoldOut
 from tgp.core.model.instance import InstanceState
 from tgp.core.model.offer import BootMode, Stock
 from tgp.core.model.secret import Secret
@@ -260,8 +260,24 @@ async def test_a_machine_that_is_on_for_another_order_is_left_alone():
 
 
 @pytest.mark.parametrize(
-    "status", [said(state="off"), said(state="on"), said(500), said(401), said(state="on", token="")]
+    "status", [said(500), said(401), said(429), said(state="fault"), said(302), Reply(200, b"<p>")]
 )
+async def test_a_machine_whose_state_is_unknown_is_not_switched_off(status: Reply):
+    bench = Bench({"off": said(202), "status": status})
+    with pytest.raises(CloudError):
+        await bench.cloud().terminate(instance())
+
+    assert bench.paths == ["GET /box-1/status"]
+
+
+async def test_a_machine_without_a_status_is_switched_off():
+    bench = Bench({"off": said(202)})
+    await bench.cloud(a_machine(status_endpoint=None)).terminate(instance())
+
+    assert bench.paths == ["POST /box-1/off"]
+
+
+@pytest.mark.parametrize("status", [said(state="off"), said(state="on"), said(state="on", token="")])
 async def test_otherwise_it_is_switched_off_whatever_its_status(status: Reply):
     """A ping may say off of a machine that is about to be on."""
     bench = Bench({"off": said(202), "status": status})

@@ -177,7 +177,7 @@ def an_odd_world(seed: int) -> PlanInput:
         if luck.random() < 0.12
     ]
     limits += [LimitRoom("of one pool", "nodes", luck.randint(0, 2), frozenset({each.key})) for each in pools[:1]]
-    data = Claim(key=ObjectKey("team", "data"), phase="Bound", volume="v")
+    data = Claim(key=ObjectKey("team", "data"), phase="Bound", volume="v", bound=True)
     waits = Claim(key=ObjectKey("team", "waits"), phase="Pending", storage_class="wait")
     terms = (NodeTerm((LabelRequirement(ZONE, "In", ("simulated-a",)),)),)
     return _built(luck, pools, limits, (data, waits), terms)
@@ -193,5 +193,7 @@ def _built(luck, pools, limits, claims, terms) -> PlanInput:
         daemon_sets=(PLUGIN, LOGGER) if luck.random() < 0.5 else (PLUGIN,),
         claims={each.key: each for each in claims},
         volumes={"v": Volume(key=ObjectKey("", "v"), node_terms=luck.choice((terms, None)))},
-        storage_classes={"wait": StorageClass(key=ObjectKey("", "wait"), binding_mode="WaitForFirstConsumer")},
+        storage_classes={
+            "wait": StorageClass(key=ObjectKey("", "wait"), provisioner="csi", binding_mode="WaitForFirstConsumer")
+        },
     )

@@ -11,7 +11,15 @@ from functools import lru_cache
 
 from tests.core.pools.planner.odd_worlds import an_odd_world
 from tests.core.pools.planner.plan_checker import broken_rules
-from tests.core.pools.planner.small_worlds import Best, a_small_world, best_possible, relaxed, with_preferences
+from tests.core.pools.planner.small_worlds import (
+    Best,
+    a_small_world,
+    best_possible,
+    relaxed,
+    with_preferences,
+    with_stages,
+)
+from tgp.core.pools.planner.classes import gang_of
 from tgp.core.pools.planner.plan import plan
 from tgp.core.pools.planner.world import NO_POOL, Plan, PlanInput
 
@@ -20,6 +28,7 @@ COUNTED = re.compile(r"none of (\d+) offers fits: ([^;]*)")
 COUNT = re.compile(r"(?:^|, )(\d+) ")
 DEAREST = 1.01  # times the best possible: no plan of a small world costs more
 ROUNDING = 2  # micro-dollars
+CLOSED = 1e-6  # a gap that is none
 KEPT = 2_000  # worlds with their plans, which several properties look at
 
 
@@ -32,6 +41,11 @@ def odd(seed: int) -> tuple[PlanInput, Plan]:
 @lru_cache(KEPT)
 def small(seed: int) -> tuple[PlanInput, Plan]:
     world = a_small_world(seed)
+    return world, plan(world)
+
+
+def staged(seed: int) -> tuple[PlanInput, Plan]:
+    world = with_stages(small(seed)[0], seed)
     return world, plan(world)
 
 
@@ -83,12 +97,39 @@ def best(seed: int) -> list[str]:
 def bound(seed: int) -> list[str]:
     """No plan costs less than what is said to be the least, the gap is what it says."""
     (_, found), most = small(seed), most_possible(seed)
-    if found.gap is None or found.unserved:
+    return wrong_bound(found, most) if len(found.unserved) == most.unserved else []
+
+
+def wrong_bound(found: Plan, most: Best) -> list[str]:
+    if found.gap is None:
         return []
     wrong = [f"bound {found.bound} above what is possible: {most.cost}"] * (found.bound > most.cost + ROUNDING)
     if found.cost > found.bound * (1 + found.gap) + ROUNDING:
         wrong.append(f"cost {found.cost} is more than {found.gap:.3%} above the bound {found.bound}")
     return wrong
+
+
+def closed(seed: int) -> list[str]:
+    """A search of all that a small world allows proves that its plan is the best one, pods unserved or not."""
+    found = small(seed)[1]
+    return [] if found.gap is not None and found.gap <= CLOSED else [f"gap {found.gap}, {len(found.unserved)} unserved"]
+
+
+def stages(seed: int) -> list[str]:
+    """With weights and gangs, too, no plan that serves as many pods costs less than the bound, and no gap is open.
+
+    A gang that is left out is no part of it. Where the bound leaves weights out, the gap is what they cost.
+    """
+    world, found = staged(seed)
+    wrong = broken_rules(world, found)
+    weights = {each.pool.spec.weight for each in world.pools}
+    if found.gap is None:
+        return wrong if len(weights) > 1 else [*wrong, "gap None"]
+    left_out = {each.pod.uid for each in found.unserved if gang_of(each.pod)}
+    most = best_possible(replace(world, pods=tuple(pod for pod in world.pods if pod.uid not in left_out)))
+    if most.unserved == len(found.unserved) - len(left_out):
+        wrong += wrong_bound(found, most)
+    return wrong if found.bound_without or found.gap <= CLOSED else [*wrong, f"gap {found.gap}"]
 
 
 def fewer_constraints(seed: int) -> list[str]:
@@ -120,7 +161,8 @@ def preferences(seed: int) -> list[str]:
 
 
 PROPERTIES: dict[str, Callable[[int], list[str]]] = {
-    each.__name__: each for each in (rules, small_rules, reasons, best, bound, fewer_constraints, preferences)
+    each.__name__: each
+    for each in (rules, small_rules, reasons, best, bound, closed, stages, fewer_constraints, preferences)
 }
 
 

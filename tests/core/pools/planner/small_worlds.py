@@ -30,6 +30,8 @@ from tgp.core.model.placement import ANYWHERE, NodeTerm, PodTerm, PreferredNodes
 from tgp.core.model.pod import Pod
 from tgp.core.model.resources import Resources
 from tgp.core.model.taints import Taint
+from tgp.core.pools.planner.classes import GANG, GANG_SIZE
+from tgp.core.pools.planner.sources import MOST_WEIGHT
 from tgp.core.pools.planner.world import LimitRoom, PlanInput
 
 UNSERVED = 1e9  # micro-dollars: more than all machines of such a world cost
@@ -103,6 +105,24 @@ def with_preferences(world: PlanInput, seed: int) -> PlanInput:
     return replace(world, pods=tuple(liking), book=a_market(*offers))
 
 
+def with_stages(world: PlanInput, seed: int) -> PlanInput:
+    """The same world where pools have weights, pods are gangs, or not all can be served: by chance, also none of it."""
+    luck = random.Random(f"stages {seed}")
+    pools, pods, book = world.pools, world.pods, world.book
+    if luck.random() < 0.6:
+        heavy = a_pool("h", weight=10, maxHourlyPrice=luck.choice(("0.6", "1.2", "2.5")))
+        pools = (heavy, *pools)
+    if luck.random() < 0.4:
+        named = {GANG: "g", GANG_SIZE: str(min(len(pods), luck.randint(2, 4)))}
+        size = int(named[GANG_SIZE])
+        pods = (*(msgspec.structs.replace(pod, annotations=named) for pod in pods[:size]), *pods[size:])
+    if luck.random() < 0.5:
+        book = a_market(*(msgspec.structs.replace(each, left=luck.randint(0, 1)) for each in book.offers))
+    elif luck.random() < 0.5:  # of one kind, as most pods are: what a pool passes on is then no choice
+        pods = tuple(msgspec.structs.replace(pods[0], key=pod.key, uid=pod.uid) for pod in pods)
+    return replace(world, pools=pools, pods=pods, book=book)
+
+
 def relaxed(world: PlanInput) -> dict[str, PlanInput]:
     """The world with one constraint less, by what that is."""
     more = a_market(*(msgspec.structs.replace(each, left=(each.left or 0) + 2) for each in world.book.offers))
@@ -133,10 +153,13 @@ class _Machine:
     running: tuple[Pod, ...] = ()
     price: int = 0
     uses: tuple[float, ...] = ()  # by limit
+    weight: int = MOST_WEIGHT  # of its pool; of what is there already, the most
 
 
 def best_possible(world: PlanInput) -> Best:
-    """The fewest pods unserved, and the least that this costs."""
+    """The fewest pods unserved, and the least that this costs; pools with more weight serve what they can first."""
+    if not world.pods:
+        return Best(0, 0)
     solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
     solver.setOptionValue("output_flag", False)
     whole = highspy.HighsVarType.kInteger
@@ -160,9 +183,26 @@ def best_possible(world: PlanInput) -> Best:
         if used:
             solver.addConstr(sum(used[1:], start=used[0]) <= limit.left)
     cost = sum((float(machine.price) * bought[place] for place, machine in enumerate(machines)), start=0.0)
-    solver.minimize(sum((UNSERVED * each for each in unserved), start=cost))
+    charged = sum((UNSERVED * each for each in unserved), start=cost)
+    for weight in sorted({each.pool.spec.weight for each in world.pools}, reverse=True)[:-1]:
+        first = _charged_first(weight, machines, bought, placed, unserved)
+        solver.minimize(first)
+        solver.addConstr(first <= solver.getInfo().objective_function_value + 1)
+    solver.minimize(charged)
     many = round(sum(solver.val(each) for each in unserved))
     return Best(many, round(solver.getInfo().objective_function_value - many * UNSERVED))
+
+
+def _charged_first(
+    weight: int, machines: list[_Machine], bought: list[Any], placed: dict[tuple[int, int], Any], unserved: list[Any]
+) -> Any:
+    """What machines of pools with at least this weight cost, and the pods that they do not serve."""
+    charged = sum((UNSERVED * each for each in unserved), start=0.0)
+    for (_, place), each in placed.items():
+        charged += UNSERVED * each if machines[place].weight < weight else 0.0
+    for each, machine in zip(bought, machines, strict=True):
+        charged += float(machine.price) * each if machine.weight >= weight else 0.0
+    return charged
 
 
 def _machines(world: PlanInput) -> tuple[list[_Machine], dict[Offer, list[int]]]:
@@ -182,7 +222,8 @@ def _machines(world: PlanInput) -> tuple[list[_Machine], dict[Offer, list[int]]]
             uses = tuple(use[each.resource] if pool.key in each.pools else 0.0 for each in world.limits)
             for _ in range(min(offer.left or 0, len(world.pods))):
                 shelves.setdefault(offer, []).append(len(machines))
-                machines.append(_Machine(*machine_of(world, pool, offer), (), offer.hourly_microusd, uses))
+                weight = pool.pool.spec.weight
+                machines.append(_Machine(*machine_of(world, pool, offer), (), offer.hourly_microusd, uses, weight))
     return machines, shelves
 
 

@@ -22,9 +22,9 @@ from tests.core.pools.planner.worlds import (
     pods,
     spread,
 )
-from tgp.core.model.labels import LabelRequirement, Selector
+from tgp.core.model.labels import LabelRequirement, Selector, selector
 from tgp.core.model.object_key import ObjectKey
-from tgp.core.model.placement import Affinity, HostPort, NodeTerm, PodTerm
+from tgp.core.model.placement import Affinity, HostPort, NodeTerm, PodTerm, SpreadConstraint
 from tgp.core.model.resources import Resources
 from tgp.core.model.taints import Toleration
 from tgp.core.model.workload import DaemonSet
@@ -89,9 +89,9 @@ REFUSED: dict[str, tuple[Callable[[], PlanInput], str]] = {
         lambda: a_world(pods(2, labels={"app": "x"}, spreads=spread("rack", app="x")), MARKET),
         "rack: no machine has this label",
     ),
-    "a port of the host that a DaemonSet takes": (
+    "host port already used by a DaemonSet": (
         lambda: a_world(pods(1, host_ports=(HostPort(9100),)), MARKET, daemon_sets=(PLUGIN, EXPORTER)),
-        "a port of the host that a DaemonSet takes",
+        "host port already used by a DaemonSet",
     ),
     "a claim that does not exist": (
         lambda: a_world(pods(1, volume_claims=("nowhere",)), MARKET),
@@ -150,9 +150,25 @@ def test_a_thousand_anti_affinities_to_every_pod_are_one_machine_each() -> None:
 
 
 def test_a_spread_that_counts_every_pod_keeps_all_apart() -> None:
-    assert (
-        len(planned(a_world(pods(3, spreads=spread(HOSTNAME)), a_market(on_sale("a", 3.0, gpu_count=8)))).orders) == 3
-    )
+    """By a selector that matches all of them: kube-scheduler counts none by an empty one."""
+    everything = selector({}, (LabelRequirement("unheard-of", "DoesNotExist"),))
+    all_apart = pods(3, spreads=(SpreadConstraint(HOSTNAME, everything, 1),))
+    assert len(planned(a_world(all_apart, a_market(on_sale("a", 3.0, gpu_count=8)))).orders) == 3
+
+
+def test_a_spread_of_another_pod_is_not_blamed_for_what_a_pod_asks_itself() -> None:
+    """One that counts every pod, by a label that no machine has, or by zone."""
+    odd = required(LabelRequirement("rack", "In", ("7",)))
+    for key, own in (("rack", "rack: no machine has this label"), (ZONE, "")):
+        spreads = a_pod("spreads", labels={"app": "x"}, spreads=spread(key))
+        wants = a_pod("wants", labels={"app": "x"}, affinity=odd)
+        large = a_pod("large", gpus=64, labels={"app": "x"}, spreads=spread(ZONE))
+        answer = planned(a_world([spreads, wants, large, a_pod("plain", labels={"app": "x"})], MARKET))
+        said = {each.pod.key.name: each.message for each in answer.unserved}
+        assert "not matched by the pod's node selector or affinity" in said["wants"]
+        assert "too small" in said["large"]
+        assert own in said.get("spreads", "")
+        assert "plain" in {pod.key.name for order in answer.orders for pod in order.pods}
 
 
 def test_pods_that_request_nothing_fit_where_there_is_a_slot() -> None:

@@ -1,6 +1,7 @@
 """The mask of a class over all sources says of each what the scheduler's rules say of one Node."""
 
 import random
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
@@ -71,3 +72,33 @@ def test_the_mask_is_the_rule_of_one_node_for_each_source(seed: int) -> None:
         near = Affinity(terms).admits_node(names[place] if names else "", labels)
         expected = selected and near and untolerated(held, pod.tolerations) is None
         assert bool(table.admits(pod)[place]) is expected
+
+
+@pytest.mark.parametrize("seed", range(amount(60, 3000)))
+def test_a_rule_about_several_labels_is_asked_with_the_labels_of_each_source(seed: int) -> None:
+    luck = random.Random(seed)
+    nodes = [
+        {key: luck.choice(VALUES[:3]) for key in KEYS if luck.random() < 0.6} for _ in range(luck.choice((0, 1, 5, 40)))
+    ]
+    table = SourceTable(
+        len(nodes),
+        {
+            key: label_column([labels.get(key) for labels in nodes])
+            for key in KEYS
+            if any(key in each for each in nodes)
+        },
+        ((),),
+        np.zeros(len(nodes), np.intp),
+    )
+    keys = luck.sample((*KEYS, "absent"), luck.randint(0, 4))
+    asked: list[dict[str, str]] = []
+
+    def admits(labels: Mapping[str, str]) -> bool:
+        asked.append(dict(labels))
+        return str(sorted(labels.items())).count("a") % 2 == 0
+
+    judged = table.judged_by_labels(keys, admits).tolist()
+    each_once = [dict(seen) for seen in {tuple(sorted(labels.items())) for labels in asked}]
+    assert len(asked) == len(each_once)
+    seen = [{key: labels[key] for key in keys if key in labels} for labels in nodes]
+    assert judged == [admits(labels) for labels in seen]

@@ -16,6 +16,7 @@ BOUND_S = 120.0
 # By mutant: the property that notices it, and how what it says begins.
 KILLS = {
     "bound-too-high": ("bound", "bound "),
+    "bounds-of-tiers-added-up": ("stages", "bound "),
     "ceiling-ignored": ("rules", "above the ceiling"),
     "class-limit-ignored": ("small_rules", "limit of the class"),
     "daemon-sets-ignored": ("small_rules", "no room"),
@@ -24,9 +25,11 @@ KILLS = {
     "host-anti-affinity-ignored": ("small_rules", "team/"),
     "host-ports-ignored": ("rules", "team/"),
     "node-selector-ignored": ("small_rules", "team/"),
+    "penalties-in-the-bound": ("stages", "bound "),
     "pool-left-out": ("reasons", "team/"),
     "pool-limit-ignored": ("small_rules", "limit of the pool"),
     "preference-costs-more": ("preferences", "cost "),
+    "proof-of-the-search-unused": ("closed", "gap "),
     "reason-left-out": ("reasons", "offers left out"),
     "stock-for-each-pool": ("small_rules", "more than there are"),
     "stock-ignored": ("small_rules", "more than there are"),
@@ -35,6 +38,11 @@ KILLS = {
 
 def test_every_patch_is_tried() -> None:
     assert sorted(path.stem for path in PATCHES.glob("*.patch")) == sorted(KILLS)
+
+
+@pytest.mark.parametrize("name", sorted(KILLS))
+def test_its_patch_applies(name: str, tmp_path: Path) -> None:
+    apply((PATCHES / f"{name}.patch").read_text(), ROOT / "src", tmp_path, name)
 
 
 @pytest.mark.parametrize("name", sorted(KILLS)[:: len(KILLS) // amount(5, len(KILLS))])

@@ -4,6 +4,7 @@ from collections import Counter
 from datetime import timedelta
 
 import msgspec
+import pytest
 
 from tests.core.market.offers import AListing
 from tests.core.pools.planner.worlds import (
@@ -201,11 +202,69 @@ def test_a_gang_is_served_whole_or_not_at_all():
     assert len(plan(a_world(together, a_market(SMALL))).orders) == 3
 
 
+def test_what_whole_machines_cost_is_proven_not_what_fractions_of_them_would():
+    market = a_market(on_sale("eight", 6.36, gpu_count=8, vcpus=64, memory_gib=512))
+    answer = plan(a_world(pods(2, gpus=4), market, capacity=(a_node("box", 4),)))
+    assert (answer.cost, answer.bound, answer.gap) == (6_360_000, 6_360_000, 0.0)
+
+
+def test_an_offer_that_is_too_much_for_a_limit_is_no_part_of_the_bound():
+    room = LimitRoom("limits.nvidia.com/gpu is 1", "nvidia.com/gpu", 1, frozenset({ObjectKey("team", "p")}))
+    answer = plan(a_world(pods(1), a_market(SMALL, on_sale("too-large", 0.5, gpu_count=2)), limits=(room,)))
+    assert (bought(answer), answer.bound, answer.gap) == ({"small": 1}, 1_000_000, 0.0)
+
+
+def test_pods_that_go_on_to_the_next_pool_are_no_part_of_the_first_ones_bound():
+    heavy = a_pool("heavy", [{"key": "tgp.io/gpu-count", "operator": "In", "values": ["2"]}], weight=10)
+    light = a_pool("light", [{"key": "tgp.io/gpu-count", "operator": "In", "values": ["1"]}])
+    market = a_market(SMALL, on_sale("pair", 1.8, gpu_count=2, left=1))
+    answer = plan(a_world(pods(3), market, light, heavy))
+    assert (answer.cost, answer.bound, answer.gap) == (2_800_000, 2_800_000, 0.0)
+
+
+def test_where_the_choice_of_pods_decides_what_the_next_pool_pays_the_bound_is_one_without_weights():
+    heavy = a_pool("heavy", [{"key": "tgp.io/gpu-count", "operator": "In", "values": ["2"]}], weight=10)
+    light = a_pool("light", [{"key": "tgp.io/gpu-count", "operator": "In", "values": ["1"]}])
+    market = a_market(SMALL, on_sale("pair", 2.5, gpu_count=2, left=1))
+    mixed = (*pods(2), *pods(2, "other", cpu=2000))
+    answer = plan(a_world(mixed, market, light, heavy))
+    assert (answer.cost, answer.bound, answer.bound_without) == (4_500_000, 4_000_000, ("pool weights",))
+    assert answer.gap == pytest.approx(0.125)
+
+
+def test_pods_that_are_not_served_are_no_part_of_the_gap():
+    answer = plan(a_world(pods(5), a_market(on_sale("last", 1.0, left=2))))
+    assert len(answer.unserved) == 3
+    assert (answer.cost, answer.bound, answer.gap) == (2_000_000, 2_000_000, 0.0)
+
+
+def test_a_gang_that_is_left_out_is_no_part_of_the_gap():
+    gang = pods(3, annotations={"tgp.io/gang": "mpi", "tgp.io/gang-size": "3"})
+    answer = plan(a_world((*gang, a_pod("single", cpu=500)), a_market(on_sale("last", 1.0, left=2))))
+    assert len(answer.unserved) == 3
+    assert (answer.cost, answer.bound, answer.gap) == (1_000_000, 1_000_000, 0.0)
+
+
 def test_a_gang_waits_for_its_pods():
     gang = {"tgp.io/gang": "mpi", "tgp.io/gang-size": "3"}
     answer = plan(a_world(pods(2, annotations=gang), a_market(SMALL)))
     assert not answer.orders
     assert "has 2 of 3 pods" in answer.unserved[0].message
+
+
+def test_pods_of_a_gang_that_run_are_not_missing_however_the_gang_is_named():
+    gang = {"tgp.io/gang": "k1", "tgp.io/gang-size": "3"}
+    runs = a_pod("leader", labels={"leaderworkerset.sigs.k8s.io/group-key": "k1"}, node="box")
+    answer = plan(a_world(pods(1, annotations=gang), a_market(SMALL), capacity=(a_node("box", 0, pods=(runs,)),)))
+    assert "has 2 of 3 pods" in answer.unserved[0].message
+    there = {"gang_members": {"team/k1": frozenset({"uid-leader", "uid-elsewhere"})}}
+    world = a_world(pods(1, annotations=gang), a_market(SMALL), capacity=(a_node("box", 0, pods=(runs,)),), **there)
+    assert len(plan(world).orders) == 1
+
+
+def test_a_gang_with_a_size_of_many_digits_is_planned_as_if_it_had_none():
+    endless = {"tgp.io/gang": "g", "tgp.io/gang-size": "9" * 5000}
+    assert len(plan(a_world(pods(2, annotations=endless), a_market(SMALL))).orders) == 2
 
 
 def test_a_pods_own_price_holds_until_its_patience_ends():
@@ -216,6 +275,30 @@ def test_a_pods_own_price_holds_until_its_patience_ends():
     assert "the lowest price now is $1.00" in answer.unserved[0].message
     old = a_pod(annotations=cheap, created_at=NOW - timedelta(hours=3))
     assert plan(a_world([old], a_market(SMALL))).orders
+
+
+def test_patience_ends_for_each_pod_by_itself():
+    """Pods of one template that were created at different times are told apart by that."""
+    said = {"tgp.io/max-price": "0.50", "tgp.io/max-wait": "2h"}
+    ages = {"first": timedelta(hours=3), "second": timedelta(minutes=90), "third": timedelta(minutes=5)}
+    wait = [a_pod(name, annotations=said, created_at=NOW - age) for name, age in ages.items()]
+    for some in (wait, wait[::-1]):
+        answer = plan(a_world(some, a_market(SMALL)))
+        assert [pod.key.name for order in answer.orders for pod in order.pods] == ["first"]
+        until = {each.pod.key.name: each.message.partition("until ")[2][:16] for each in answer.unserved}
+        assert until == {"second": "2026-11-16 12:30", "third": "2026-11-16 13:55"}
+
+
+def test_an_order_is_wanted_up_to_the_lowest_own_price_of_its_pods():
+    """Though a request may usually pay a little more than was planned."""
+    said = [{"tgp.io/max-price": "1.02"}, {"tgp.io/max-price": "1.01"}, {}]
+    two = a_market(on_sale("three", 3.0, gpu_count=3, vcpus=24))
+    (order,) = plan(a_world([a_pod(f"{n}", annotations=each) for n, each in enumerate(said)], two)).orders
+    assert len(order.pods) == 3
+    assert order.most_microusd == 3_030_000
+    over = {"tgp.io/max-price": "0.50", "tgp.io/max-wait": "1m"}
+    (order,) = plan(a_world([a_pod(annotations=over)], a_market(SMALL))).orders
+    assert order.most_microusd is None
 
 
 def test_a_price_that_cannot_be_read_is_absent():
@@ -253,6 +336,21 @@ THREE_ZONES = a_market(*(on_sale(f"in-{zone}", price, place=zone) for zone, pric
 def test_a_spread_by_zone_is_even():
     answer = plan(a_world(pods(7, labels={"app": "x"}, spreads=spread(ZONE, app="x")), THREE_ZONES))
     assert zones(answer) == {"a": 3, "b": 2, "c": 2}
+
+
+def test_the_bound_of_pods_with_a_topology_is_one_without_it():
+    answer = plan(a_world(pods(7, labels={"app": "x"}, spreads=spread(ZONE, app="x")), THREE_ZONES))
+    assert (answer.cost, answer.bound, answer.bound_without) == (7_600_000, 7_000_000, ("zone topology",))
+    assert answer.gap == pytest.approx(0.6 / 7)
+    one = a_pod("zonal", labels={"app": "x"}, affinity=apart(ZONE, app="x"))
+    among = plan(a_world((*pods(20), one), THREE_ZONES))
+    assert (among.gap, among.bound_without) == (0.0, ())
+
+
+def test_pods_that_share_a_host_leave_the_bound_proven():
+    close = pods(2, "close", labels={"app": "x"}, affinity=near(HOSTNAME, app="x"))
+    answer = plan(a_world((*pods(2), *close), a_market(SMALL, LARGE)))
+    assert (answer.cost, answer.gap, answer.bound_without) == (3_600_000, 0.0, ())
 
 
 def test_pods_that_only_others_count_are_spread_too_so_that_those_find_a_zone():
@@ -343,12 +441,25 @@ def test_no_device_plugin_no_purchase():
 def test_an_order_says_why_not_the_next_cheaper_machine():
     answer = plan(a_world([a_pod(gpus=2)], a_market(SMALL, LARGE)))
     order: Order = answer.orders[0]
-    assert order.compared == "next cheaper: 1x A100-80GB-SXM at $1.00/h from simulated in west-1, too small"
+    assert order.compared == "next cheaper machine: 1x A100-80GB-SXM at $1.00/h from simulated in west-1, too small"
 
 
 def test_an_order_for_two_pods_says_that_a_cheaper_machine_holds_only_one():
     answer = plan(a_world(pods(2), a_market(SMALL, LARGE)))
     assert answer.orders[0].compared.endswith("in west-1, too small for these 2 pods together")
+
+
+def test_a_cheaper_machine_is_compared_for_every_pod_of_an_order_not_only_the_first():
+    free = a_pod("a", cpu=1000)
+    bound = a_pod("b", cpu=2000, node_selector={"tgp.io/region": "eu-west"})
+    market = a_market(
+        on_sale("near", 1.7, gpu_count=2, vcpus=32, memory_gib=256, region="us-east", place="east"),
+        on_sale("bought", 1.8, gpu_count=2, vcpus=32, memory_gib=256, region="eu-west", place="eu"),
+    )
+    for pair in ((free, bound), (bound, free)):
+        (order,) = plan(a_world(pair, market)).orders
+        assert len(order.pods) == 2
+        assert order.compared.endswith("from simulated in east, not matched by the pod's node selector or affinity")
 
 
 EQUAL_ZONES = a_market(*(on_sale(f"in-{zone}", 1.0, place=zone) for zone in "abc"))

@@ -110,6 +110,17 @@ def test_a_machine_that_costs_nothing_is_used_first() -> None:
     assert {each.source for each in packing.machines} == {0, 1}
 
 
+def test_a_machine_that_is_too_much_for_a_limit_is_no_part_of_the_bound() -> None:
+    money = Limit("money", np.array([4e6, 2.2e6]), 3e6)
+    problem = Problem(
+        np.ones((1, 1)), np.array([1]), np.array([1e9]), np.ones((2, 1)), np.array([2e6, 2.2e6]), np.array([9, 9]),
+        np.ones((1, 2), bool), (), (money,),
+    )  # fmt: skip
+    found = solve(problem, Effort(small=0))
+    assert (found.packing.charged, found.bound.proven) == (2.2e6, True)
+    assert found.bound.least == pytest.approx(2.2e6)
+
+
 def test_nothing_to_do_is_an_answer() -> None:
     nothing = Problem(
         np.zeros((0, 2)), np.zeros(0, np.int64), np.zeros(0), np.zeros((0, 2)), np.zeros(0), np.zeros(0, np.int64),

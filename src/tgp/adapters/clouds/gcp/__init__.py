@@ -7,7 +7,7 @@ from tgp.ports.cloud import Cloud
 __all__ = ["FACTS", "build"]
 
 
-def build(door: AdapterContext) -> Cloud:
+def build(context: AdapterContext) -> Cloud:
     from tgp.adapters.clouds.gcp.client import GcpCloud
 
-    return GcpCloud(door)
+    return GcpCloud(context)

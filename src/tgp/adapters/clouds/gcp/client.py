@@ -40,11 +40,11 @@ WHO = FACTS.title
 
 
 class GcpCloud:
-    def __init__(self, door: AdapterContext) -> None:
-        self._door = door
-        self._settings = door.settings
-        self._compute = Sender(door.dial(door.endpoint(FACTS)), WHO)
-        self._manager = Sender(door.dial(door.settings.endpoint or rights.RESOURCE_MANAGER), WHO)
+    def __init__(self, context: AdapterContext) -> None:
+        self._context = context
+        self._settings = context.settings
+        self._compute = Sender(context.dial(context.endpoint(FACTS)), WHO)
+        self._manager = Sender(context.dial(context.settings.endpoint or rights.RESOURCE_MANAGER), WHO)
         self._opened: tuple[ServiceAccount, GcpTokens] | None = None
 
     @property
@@ -175,9 +175,9 @@ class GcpCloud:
     def _open(self) -> tuple[ServiceAccount, GcpTokens]:
         """The key is parsed on first use: a bad key fails a call, not the start."""
         if self._opened is None:
-            settings, door = self._settings, self._door
-            account = read_key(door.key, project=settings.project or "", endpoint=settings.endpoint or "")
-            self._opened = account, GcpTokens(account, door.dial, door.clock)
+            settings, context = self._settings, self._context
+            account = read_key(context.key, project=settings.project or "", endpoint=settings.endpoint or "")
+            self._opened = account, GcpTokens(account, context.dial, context.clock)
         return self._opened
 
     async def _look(self, call: Call, max_bytes: int = LOOK_BYTES, sender: Sender | None = None) -> Reply:

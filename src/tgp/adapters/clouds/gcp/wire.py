@@ -26,6 +26,7 @@ NOTHING_HERE = "NO_RESULTS_ON_PAGE"  # the only warning that means: none
 MACHINE_FIELDS = (
     "id,name,zone,status,statusMessage,creationTimestamp,machineType,labels,"
     "scheduling/provisioningModel,guestAccelerators,"
+    "resourceStatus(scheduling/terminationTimestamp,upcomingMaintenance/windowStartTime),"
     "networkInterfaces(networkIP,accessConfigs/natIP)"
 )
 TYPE_FIELDS = "name,zone,guestCpus,memoryMb,accelerators,architecture,deprecated/state"
@@ -245,7 +246,8 @@ def _instance(row: Any) -> Instance:
         place=zone,
         spot=spot,
         interrupted=spot and state is InstanceState.STOPPED,
-        created_at=_created(row),
+        created_at=_time(row.get("creationTimestamp"), "creationTimestamp"),
+        ends_at=_ends(row),
         public_ip=public,
         private_ip=private,
         progress=f"{shown(said)} {note}".strip(),
@@ -253,11 +255,21 @@ def _instance(row: Any) -> Instance:
     )
 
 
-def _created(row: dict[str, Any]) -> datetime | None:
+def _time(told: Any, name: str) -> datetime | None:
     try:
-        return moment(row.get("creationTimestamp"), "creationTimestamp")
+        return moment(told, name)
     except ParseError:
         return None
+
+
+def _ends(row: dict[str, Any]) -> datetime | None:
+    """The end of its run, or the maintenance of its host, which terminates it: whichever is first."""
+    status = row.get("resourceStatus")
+    told = []
+    for part, name in (("scheduling", "terminationTimestamp"), ("upcomingMaintenance", "windowStartTime")):
+        about = status.get(part) if isinstance(status, dict) else None
+        told.append(_time(about.get(name), name) if isinstance(about, dict) else None)
+    return min((each for each in told if each is not None), default=None)
 
 
 def _labels(row: dict[str, Any]) -> dict[str, str]:
@@ -296,5 +308,7 @@ def _addresses(row: dict[str, Any]) -> tuple[str, str]:
     if not isinstance(first, dict):
         return "", ""
     outside = first.get("accessConfigs")
-    door = outside[0] if isinstance(outside, list) and outside else None
-    return address(door.get("natIP") if isinstance(door, dict) else None), address(first.get("networkIP"))
+    first_config = outside[0] if isinstance(outside, list) and outside else None
+    return address(first_config.get("natIP") if isinstance(first_config, dict) else None), address(
+        first.get("networkIP")
+    )

@@ -19,12 +19,12 @@ from tgp.ports.cloud import Account, KeyReport, LaunchOrder, Listing, confirmed
 class LambdaCloud:
     """Each verb is one call: Lambda allows one per second."""
 
-    def __init__(self, door: AdapterContext) -> None:
-        self._sender = Sender(door.http(FACTS), FACTS.title)
-        self._clock = door.clock
-        self._ssh_key_name = door.settings.ssh_key_name
-        self._account = door.account
-        self._key = door.key
+    def __init__(self, context: AdapterContext) -> None:
+        self._sender = Sender(context.http(FACTS), FACTS.title)
+        self._clock = context.clock
+        self._ssh_key_name = context.settings.ssh_key_name
+        self._account = context.account
+        self._key = context.key
 
     @property
     def facts(self) -> CloudFacts:

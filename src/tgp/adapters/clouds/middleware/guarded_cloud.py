@@ -25,7 +25,7 @@ from tgp.ports.entropy import Entropy
 
 T = TypeVar("T")
 
-TIDY = "tidy"
+CLEANUP = "cleanup"
 SAFE_VERBS = ("offers", "find", "status", "owned", "check", "identity")  # these only read
 VERBS = (*SAFE_VERBS, LAUNCH, "terminate")
 SPREAD = 0.25  # of a pause that the provider named: all clients got the same time
@@ -105,11 +105,11 @@ class GuardedCloud:
     async def identity(self) -> Account:
         return await self._through("identity", self._cloud.identity)
 
-    async def tidy(self, token: str) -> None:
+    async def cleanup(self, token: str) -> None:
         """Providers without leftovers are not called."""
         inner = self._cloud
         if isinstance(inner, HasLeftovers):
-            await self._through(TIDY, lambda: inner.tidy(token))
+            await self._through(CLEANUP, lambda: inner.cleanup(token))
 
     async def _through(self, verb: str, ask: Callable[[], Awaitable[T]]) -> T:
         """`ask` calls the provider once. The last `CloudBusy` of a read is raised; other errors are final."""

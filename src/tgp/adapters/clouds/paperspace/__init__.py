@@ -11,14 +11,14 @@ from tgp.ports.cloud import Cloud
 __all__ = ["FACTS", "build"]
 
 
-def build(door: AdapterContext) -> Cloud:
+def build(context: AdapterContext) -> Cloud:
     from tgp.adapters.clouds.paperspace.client import PaperspaceCloud
 
-    return PaperspaceCloud(_at_the_root(door).http(FACTS), door.clock, door.settings, door.key)
+    return PaperspaceCloud(_at_the_root(context).http(FACTS), context.clock, context.settings, context.key)
 
 
-def _at_the_root(door: AdapterContext) -> AdapterContext:
+def _at_the_root(context: AdapterContext) -> AdapterContext:
     """The vendor writes its base URL with the version, which is part of our paths: both forms are accepted."""
-    told = door.settings.endpoint
+    told = context.settings.endpoint
     root = told.rstrip("/").removesuffix("/v1") if told else None
-    return replace(door, settings=structs.replace(door.settings, endpoint=root))
+    return replace(context, settings=structs.replace(context.settings, endpoint=root))

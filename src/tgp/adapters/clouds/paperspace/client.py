@@ -155,7 +155,7 @@ class PaperspaceCloud:
             raise failure
         await self._tidy_up(token=wire.name_in(reply), machine=instance_id)
 
-    async def tidy(self, token: str) -> None:
+    async def cleanup(self, token: str) -> None:
         """Also finds scripts by name that a crash left without a machine."""
         await self._remove_scripts(token=token)
 

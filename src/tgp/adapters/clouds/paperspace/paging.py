@@ -33,6 +33,8 @@ def read(reply: Reply, path: str, *confidences: Confidence) -> PaperspacePage:
     rows, more, cursor = rows_of(body, "items", FACTS.title), body.get("hasMore"), body.get("nextPage")
     if not isinstance(more, bool):
         raise CannotTell(f"Paperspace does not say whether GET {path} has more pages")
+    if not more and cursor:
+        raise CannotTell(f"Paperspace says that GET {path} has no more pages, but sent a cursor for the next")
     if not more:
         return PaperspacePage(tuple(rows), "")
     if not isinstance(cursor, str) or not 0 < len(cursor) <= LONGEST_CURSOR or not rows:

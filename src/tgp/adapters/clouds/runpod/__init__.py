@@ -7,7 +7,7 @@ from tgp.ports.cloud import Cloud
 __all__ = ["FACTS", "build"]
 
 
-def build(door: AdapterContext) -> Cloud:
+def build(context: AdapterContext) -> Cloud:
     from tgp.adapters.clouds.runpod.client import RunPodCloud
 
-    return RunPodCloud(door.http(FACTS), door.account, door.settings.cloud, door.key)
+    return RunPodCloud(context.http(FACTS), context.account, context.settings.cloud, context.key)

@@ -58,6 +58,8 @@ def launch(order: LaunchOrder) -> Call:
     }
     if order.offer.place != ANYWHERE:
         body["dataCenterIds"] = [order.offer.place]
+    if order.container.entrypoint:
+        body["entrypoint"] = list(order.container.entrypoint)
     if order.container.command:
         body["cmd"] = list(order.container.command)
     return json_call("POST", PODS, body, timeout=FACTS.launch_timeout, not_after=order.not_after)

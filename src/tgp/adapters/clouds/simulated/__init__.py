@@ -7,7 +7,7 @@ from tgp.ports.cloud import Cloud
 __all__ = ["FACTS", "build"]
 
 
-def build(door: AdapterContext) -> Cloud:
+def build(context: AdapterContext) -> Cloud:
     from tgp.adapters.clouds.simulated.client import SimulatedCloud
 
-    return SimulatedCloud(door.http(FACTS))
+    return SimulatedCloud(context.http(FACTS))

@@ -45,7 +45,7 @@ PAGE_ROWS = 100  # the most per page
 MAX_OFFERS = 5_000
 KEPT_LISTINGS = 4
 CODE = re.compile(r"[a-z_]{1,40}\Z")
-OWNERS = {"provider": Trust.DATACENTER, "checked": Trust.VERIFIED, "anybody": Trust.ANY}
+OWNERS = {"provider": Trust.DATACENTER, "checked": Trust.VERIFIED, "unverified": Trust.ANY}
 RICHEST = 10**12  # dollars: a balance beyond it is an error
 
 STATES = {
@@ -254,6 +254,7 @@ def _instance(row: Any) -> Instance:
         spot=row.get("market") == "spot",
         interrupted=row.get("interrupted") is True,
         created_at=moment(row.get("created_at"), "created_at"),
+        ends_at=moment(row.get("ends_at"), "ends_at"),
         public_ip=address(row.get("public_ip")),
         private_ip=address(row.get("private_ip")),
         progress=f"{shown(said)} {reason}".strip(),

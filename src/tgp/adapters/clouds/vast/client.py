@@ -24,11 +24,11 @@ LIST_PAUSE = timedelta(seconds=1.1)  # the list may be read once a second
 
 
 class VastCloud:
-    def __init__(self, door: AdapterContext) -> None:
-        self._sender = Sender(door.http(FACTS), TITLE, door.endpoint(FACTS))
-        self._key = door.key
-        self._settings = door.settings
-        self._clock = door.clock
+    def __init__(self, context: AdapterContext) -> None:
+        self._sender = Sender(context.http(FACTS), TITLE, context.endpoint(FACTS))
+        self._key = context.key
+        self._settings = context.settings
+        self._clock = context.clock
         self._storage: dict[str, Decimal] = {}  # of each ask in the last listing: dollars per GB and hour
 
     @property

@@ -149,7 +149,8 @@ def machine(row: Any) -> Instance:
         hourly_microusd=_price(row.get("dph_total")),
         spot=spot,
         interrupted=interrupted and spot,
-        created_at=_moment(row.get("start_date")),
+        created_at=_moment(row.get("start_date"), "start_date"),
+        ends_at=_to_the_minute(_moment(row.get("end_date"), "end_date")),
         public_ip=address(row.get("public_ipaddr")),
         private_ip=_first_address(row.get("local_ipaddrs")),
         progress=_words(row.get("status_msg")),
@@ -209,8 +210,13 @@ def _price(told: Any) -> int | None:
         return None
 
 
-def _moment(told: Any) -> datetime | None:
-    return moment(told, "start_date") if isinstance(told, int | float) else None
+def _moment(told: Any, name: str) -> datetime | None:
+    return moment(told, name) if isinstance(told, int | float) else None
+
+
+def _to_the_minute(ends: datetime | None) -> datetime | None:
+    """As in an offer."""
+    return ends.replace(second=0, microsecond=0) if ends is not None else None
 
 
 def _first_address(told: Any) -> str:

@@ -8,13 +8,13 @@ from tgp.ports.images import ImageStore
 __all__ = ["FACTS", "build", "build_images"]
 
 
-def build(door: AdapterContext) -> Cloud:
+def build(context: AdapterContext) -> Cloud:
     from tgp.adapters.clouds.vultr.client import VultrCloud
 
-    return VultrCloud(door)
+    return VultrCloud(context)
 
 
-def build_images(door: AdapterContext) -> ImageStore:
+def build_images(context: AdapterContext) -> ImageStore:
     from tgp.adapters.clouds.vultr.snapshots import VultrImageStore
 
-    return VultrImageStore(door.http(FACTS), door.key)
+    return VultrImageStore(context.http(FACTS), context.key)

@@ -20,10 +20,10 @@ from tgp.ports.cloud import Account, KeyReport, LaunchOrder, Listing, confirmed
 
 
 class VultrCloud:
-    def __init__(self, door: AdapterContext) -> None:
-        self._sender = Sender(door.http(FACTS), FACTS.title)
-        self._snapshot_id = door.settings.snapshot_id or ""
-        self._key = door.key
+    def __init__(self, context: AdapterContext) -> None:
+        self._sender = Sender(context.http(FACTS), FACTS.title)
+        self._snapshot_id = context.settings.snapshot_id or ""
+        self._key = context.key
 
     @property
     def facts(self) -> CloudFacts:

@@ -19,23 +19,23 @@ class ReceiverCheck:
     seen: Reading | CloudError | None  # None: no status endpoint
 
 
-def report(visits: list[ReceiverCheck], door: AdapterContext) -> KeyReport:
-    rights = tuple(right for visit in visits for right in (_switching(visit), _asking(visit)))
-    notes = tuple(note for visit in visits for note in _notes(visit.machine, door))
-    nothing = () if visits else ("the class names no machine: settings.machines is empty",)
-    return KeyReport(ACCOUNT, rights, can_buy=any(not visit.obstacle for visit in visits), notes=(*nothing, *notes))
+def report(checks: list[ReceiverCheck], context: AdapterContext) -> KeyReport:
+    rights = tuple(right for check in checks for right in (_switching(check), _asking(check)))
+    notes = tuple(note for check in checks for note in _notes(check.machine, context))
+    nothing = () if checks else ("the class names no machine: settings.machines is empty",)
+    return KeyReport(ACCOUNT, rights, can_buy=any(not check.obstacle for check in checks), notes=(*nothing, *notes))
 
 
-def _switching(visit: ReceiverCheck) -> Right:
-    name = f"switch {visit.machine.name}"
-    if visit.obstacle:
-        return Right(name, held=False, note=visit.obstacle)
+def _switching(check: ReceiverCheck) -> Right:
+    name = f"switch {check.machine.name}"
+    if check.obstacle:
+        return Right(name, held=False, note=check.obstacle)
     return Right(name, held=None, note="not tested: the test would switch the machine")
 
 
-def _asking(visit: ReceiverCheck) -> Right:
-    name = f"ask {visit.machine.name}"
-    match visit.seen:
+def _asking(check: ReceiverCheck) -> Right:
+    name = f"ask {check.machine.name}"
+    match check.seen:
         case None:
             return Right(name, held=None, note="no statusEndpoint: the Node shows whether the machine is on")
         case KeyRefused() as error:
@@ -48,16 +48,16 @@ def _asking(visit: ReceiverCheck) -> Right:
             return Right(name, held=True, note=f"the machine is {power}")
 
 
-def _notes(machine: PowerMachine, door: AdapterContext) -> list[str]:
+def _notes(machine: PowerMachine, context: AdapterContext) -> list[str]:
     notes: list[str] = []
     if machine.gpu_type and gpus.find(machine.gpu_type, provider="webhook") is None:
         nearest = ", ".join(gpus.nearest(machine.gpu_type)) or "nothing"
         notes.append(f"{machine.name}: unknown GPU model {machine.gpu_type}; nearest: {nearest}")
-    if machine.price_per_hour is None and (machine.watts is None or not door.settings.electricity_price_per_kwh):
+    if machine.price_per_hour is None and (machine.watts is None or not context.settings.electricity_price_per_kwh):
         notes.append(f"{machine.name}: no price is set, so the smallest sufficient machine is used first")
     if machine.headers_secret_ref is not None and _is_plain(machine):
         notes.append(f"{machine.name}: its headers are sent unencrypted, by http")
-    if machine.signing_secret_ref is not None and _is_weak(machine, door):
+    if machine.signing_secret_ref is not None and _is_weak(machine, context):
         notes.append(f"{machine.name}: its signing secret is shorter than {LEAST_KEY_BYTES} bytes")
     return notes
 
@@ -67,9 +67,9 @@ def _is_plain(machine: PowerMachine) -> bool:
     return any(url.lower().startswith("http://") for url in urls)
 
 
-def _is_weak(machine: PowerMachine, door: AdapterContext) -> bool:
+def _is_weak(machine: PowerMachine, context: AdapterContext) -> bool:
     ref = machine.signing_secret_ref
-    secret = door.secrets.get((ref.name, ref.key)) if ref is not None else None
+    secret = context.secrets.get((ref.name, ref.key)) if ref is not None else None
     if not secret:
         return False
     try:

@@ -58,10 +58,10 @@ class Started:
 
 
 class WebhookCloud:
-    def __init__(self, door: AdapterContext) -> None:
-        self._door = door
-        self._reach = EndpointGuard(door)
-        self._machines = {machine.name: machine for machine in door.settings.machines}
+    def __init__(self, context: AdapterContext) -> None:
+        self._context = context
+        self._reach = EndpointGuard(context)
+        self._machines = {machine.name: machine for machine in context.settings.machines}
         self._begun: dict[str, Started] = {}  # by machine; at most one each
         self._few = asyncio.Semaphore(LOOKS_AT_ONCE)
 
@@ -74,14 +74,14 @@ class WebhookCloud:
     async def offers(self) -> Listing:
         """Every machine of the class; one whose status cannot be read is listed with unknown power."""
         looks = await self._look_at_all()
-        _raise_if_nobody_answered(looks)
+        _raise_if_none_answered(looks)
         offers: list[Offer] = []
         dropped: dict[str, int] = {}
         for machine, seen in looks:
             try:
                 self._reach.refuse_unfit(machine.scale_up_endpoint, machine.scale_down_endpoint)
                 told = self._remembering(machine, seen) if isinstance(seen, Reading) else None
-                offers.append(offer_of(machine, self._door.settings, told))
+                offers.append(offer_of(machine, self._context.settings, told))
             except tuple(DROPPED) as error:
                 why = DROPPED[type(error)]
                 dropped[why] = dropped.get(why, 0) + 1
@@ -96,13 +96,13 @@ class WebhookCloud:
         who = f"webhook machine {machine.name}, scaleUpEndpoint,"
         parts = self._message_parts(machine)
         http, target = await self._open(machine.scale_up_endpoint, who)
-        call = wire.switch_on(machine, target, order.token, self._door.clock.now(), parts)
+        call = wire.switch_on(machine, target, order.token, self._context.clock.now(), parts)
         try:
             reply = await Sender(http, who).change(replace(call, not_after=(await confirmed(order)).not_after))
             made = wire.read_switched_on(reply, who, machine.name, order.token)
         except ReceiverConflict as conflict:
             made = await self._already_on(machine, order.token, who, conflict.told)
-        until = self._door.clock.boottime() + _boot_time(machine).total_seconds()
+        until = self._context.clock.boottime() + _boot_time(machine).total_seconds()
         self._begun[machine.name] = Started(order.token, until)
         return made
 
@@ -180,7 +180,7 @@ class WebhookCloud:
         begun = self._begun.get(machine.name)
         if begun is None:
             return seen
-        if seen.power in (Power.ON, Power.STARTING) or self._door.clock.boottime() >= begun.until:
+        if seen.power in (Power.ON, Power.STARTING) or self._context.clock.boottime() >= begun.until:
             del self._begun[machine.name]  # from now on its own status counts
             return replace(seen, token=begun.token) if seen.token is None and seen.power is not Power.OFF else seen
         if seen.power is Power.OFF:
@@ -211,7 +211,7 @@ class WebhookCloud:
             http, target = await self._open(machine.status_endpoint, who)
         except OrderRefused as error:
             raise CannotTell(str(error)) from error
-        call = wire.ask(machine, target, self._door.clock.now(), parts)
+        call = wire.ask(machine, target, self._context.clock.now(), parts)
         return wire.read_reading(await Sender(http, who).look(call, max_bytes=wire.STATUS_BYTES), who)
 
     # -- ending --------------------------------------------------------------------------------------------------------
@@ -227,25 +227,24 @@ class WebhookCloud:
         machine = self._machines.get(name)
         if machine is None:
             raise OrderRefused(f"webhook has no machine {name!r:.80} any more: add it again, or power it off by hand")
-        if token and await self._is_somebody_elses(machine, token):
+        if token and await self._serves_another_order(machine, token):
             return  # another order uses the machine now: it must not be powered off
         who = f"webhook machine {name}, scaleDownEndpoint,"
         parts = self._message_parts(machine)
         http, target = await self._open(machine.scale_down_endpoint, who)
-        call = wire.switch_off(machine, target, token, self._door.clock.now(), parts)
+        call = wire.switch_off(machine, target, token, self._context.clock.now(), parts)
         try:
             wire.read_switched_off(await Sender(http, who).change(call), who)
         except ReceiverConflict as conflict:
             await self._already_off(machine, who, conflict.told)
         self._begun.pop(name, None)
 
-    async def _is_somebody_elses(self, machine: PowerMachine, token: str) -> bool:
+    async def _serves_another_order(self, machine: PowerMachine, token: str) -> bool:
         if machine.status_endpoint is None:
             return False
-        try:
-            seen = await self._look(machine)
-        except CloudError:
-            return False  # an unknown state is no reason to leave it on
+        seen = await self._look(machine)  # or an error: a machine whose state is unknown is not switched
+        if seen.power is Power.UNKNOWN:
+            raise CannotTell(f"webhook machine {machine.name} is not powered off: its status says {seen.said!r}")
         return seen.token not in (None, "", token) and seen.power is not Power.OFF
 
     async def _already_off(self, machine: PowerMachine, who: str, told: Reading | None) -> None:
@@ -262,9 +261,9 @@ class WebhookCloud:
     async def check(self) -> KeyReport:
         """Hosts, secrets and status of every machine. Nothing is powered on or off."""
         looks = await self._look_at_all()
-        _raise_if_nobody_answered(looks)
+        _raise_if_none_answered(looks)
         visits = [ReceiverCheck(machine, await self._obstacle(machine), seen) for machine, seen in looks]
-        return report(visits, self._door)
+        return report(visits, self._context)
 
     async def _obstacle(self, machine: PowerMachine) -> str:
         """Why a power call would not be sent; empty: it would."""
@@ -303,7 +302,7 @@ class WebhookCloud:
     def _secret(self, machine: PowerMachine, field: str, ref: SecretKeyRef | None) -> Secret | None:
         if ref is None:
             return None
-        found = self._door.secrets.get((ref.name, ref.key))
+        found = self._context.secrets.get((ref.name, ref.key))
         if not found:
             raise KeyRefused(
                 f"webhook machine {machine.name}, {field}: Secret {ref.name} has no value in key {ref.key}"
@@ -311,7 +310,7 @@ class WebhookCloud:
         return found
 
 
-def _raise_if_nobody_answered(looks: list[tuple[PowerMachine, "Reading | CloudError | None"]]) -> None:
+def _raise_if_none_answered(looks: list[tuple[PowerMachine, "Reading | CloudError | None"]]) -> None:
     """One silent machine does not fail the list. If all fail alike, the cause is not a machine."""
     errors = [seen for _, seen in looks if isinstance(seen, CloudError)]
     if errors and len(errors) == len(looks):

@@ -12,11 +12,10 @@ from tgp.api.nodeclass import ProviderSettings
 from tgp.api.owned_machine import PowerMachine
 from tgp.api.quantity import milli, whole
 from tgp.core.model import gpus
-from tgp.core.model.offer import BootMode, Offer, Stock, Trust
+from tgp.core.model.offer import UNKNOWN_GPU, BootMode, Offer, Stock, Trust
 from tgp.core.model.prices import LONGEST_TEXT, NotAPrice, hourly_microusd
 
 UNPRICED_GPU_MICROUSD = 1
-UNKNOWN_GPU = "unknown"
 PLACE = "owned"
 GIB = 1 << 30
 STOCK: Mapping[Power, Stock] = {

@@ -18,25 +18,25 @@ UNKNOWN_HOST_PAUSE = timedelta(seconds=30)  # resolvers cache a missing name for
 
 
 class EndpointGuard:
-    def __init__(self, door: AdapterContext) -> None:
-        self._door = door
+    def __init__(self, context: AdapterContext) -> None:
+        self._context = context
 
     def refuse_unfit(self, *urls: str) -> None:
         """Raises HostRefused for what is known without DNS."""
         for url in urls:
-            power_hosts.read(url, self._door.hosts)
+            power_hosts.read(url, self._context.hosts)
 
     async def open(self, url: str, who: str) -> tuple[Http, PowerTarget]:
         """Raises HostRefused for an address that is never called, CloudBusy if the name has no address now."""
-        target = power_hosts.read(url, self._door.hosts)
+        target = power_hosts.read(url, self._context.hosts)
         if target.literal is not None:
-            return self._door.dial(target.origin, address=str(target.literal)), target
+            return self._context.dial(target.origin, address=str(target.literal)), target
         try:
-            found = await self._door.resolver.resolve(target.host)
+            found = await self._context.resolver.resolve(target.host)
         except UnknownHost as error:
             raise CloudBusy(f"{who} cannot be reached: {target.host} has no address", UNKNOWN_HOST_PAUSE) from error
-        judged = power_hosts.judge(found, target.host, self._door.hosts)
-        ways = tuple(self._door.dial(target.origin, address=str(address)) for address in judged[:ADDRESSES_TRIED])
+        judged = power_hosts.judge(found, target.host, self._context.hosts)
+        ways = tuple(self._context.dial(target.origin, address=str(address)) for address in judged[:ADDRESSES_TRIED])
         return InTurn(ways), target
 
 

@@ -149,7 +149,7 @@ def read_switched_on(reply: Reply, who: str, name: str, token: str) -> Instance:
     told = _told(reply)
     named = told is not None and told.power in (Power.ON, Power.STARTING) and told.token in (None, "", token)
     if not reply.ok and reply.status != 409 and named:
-        why = f"{who} answered {reply.status}, and that the machine is starting"
+        why = f"{who} answered {reply.status} and reported that the machine is starting"
         raise OutcomeUnknown(why, instance_id(name, token))
     if not _accepted(reply, who, told):
         raise replace(ERRORS, title=who).after_order(reply, NO_FORMAT, "power on")

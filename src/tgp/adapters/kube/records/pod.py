@@ -1,12 +1,12 @@
 """Pods: there may be a hundred thousand, so this parser is written for speed."""
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 
 from tgp.adapters.kube.records.meta import ABSENT, MetaWire, ObjectMetaReader, PartialObject, given, version
-from tgp.adapters.kube.records.podspec import Specs, SpecWire, claims_of
+from tgp.adapters.kube.records.podspec import ContainerWire, Specs, SpecWire, at_least, claims_of
 from tgp.core.model.labels import NO_LABELS
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.placement import ANYWHERE
@@ -30,6 +30,8 @@ class _ContainerStatusWire(msgspec.Struct, frozen=True, gc=False, rename="camel"
     name: str = ""
     state: _StateWire | None = None
     last_state: _StateWire | None = None
+    allocated_resources: msgspec.Raw = ABSENT
+    resources: msgspec.Raw = ABSENT
 
 
 class _ConditionWire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -70,9 +72,14 @@ class PodReader:
         selector = NO_LABELS if spec.node_selector is ABSENT else given(spec.node_selector, plates.labels, NO_LABELS)
         started_at = _started_at(status, status.container_statuses) if status.container_statuses else None
         unplaced_since, unplaced_reason = (None, "") if node or status.conditions is ABSENT else _unplaced(status)
+        key, uid = plates.key(meta, known), pack_uid(meta.uid)
+        if node and (held := known.get(key)) is not None and held.node == node and held.uid == uid:
+            placed_at = held.placed_at  # a pod stays where it is
+        else:
+            placed_at = _placed_at(meta, status) if node and status.conditions is not ABSENT else None
         return Pod(
-            key=plates.key(meta, known),
-            uid=pack_uid(meta.uid),
+            key=key,
+            uid=uid,
             resource_version=version(meta.resource_version),
             created_at=meta.creation_timestamp,
             deletion_requested_at=meta.deletion_timestamp,
@@ -83,7 +90,7 @@ class PodReader:
             finalizers=() if meta.finalizers is ABSENT else given(meta.finalizers, plates.texts, ()),
             owners=() if meta.owner_references is ABSENT else given(meta.owner_references, plates.owners, ()),
             node=node,
-            requests=specs.requests(spec),
+            requests=specs.requests(_allotted(spec, status) if node and _resizes(status) else spec),
             node_selector=selector,
             affinity=ANYWHERE if spec.affinity is ABSENT else given(spec.affinity, specs.affinities, ANYWHERE),
             tolerations=() if spec.tolerations is ABSENT else given(spec.tolerations, specs.tolerations, ()),
@@ -93,13 +100,13 @@ class PodReader:
             gates=() if spec.gates is ABSENT else given(spec.gates, specs.gates, ()),
             claims_devices=spec.claims is not ABSENT and bytes(spec.claims) not in _NO_CLAIMS,
             priority=spec.priority or 0,
-            preempts=spec.preemption_policy != "Never",
             scheduler=plates.names.share(spec.scheduler_name),
             grace_seconds=30 if (grace := spec.termination_grace_period_seconds) is None else grace,
             phase=phase,
             nominated_node=plates.names.share(status.nominated_node_name) if status.nominated_node_name else "",
             unplaced_since=unplaced_since,
             unplaced_reason=unplaced_reason,
+            placed_at=placed_at,
             accepted_at=status.start_time,
             started_at=started_at,
             starts=self._starts(spec, status) if spec.init_containers or len(spec.containers) > 1 else None,
@@ -107,8 +114,8 @@ class PodReader:
         )
 
     def _starts(self, spec: SpecWire, status: _StatusWire) -> tuple[tuple[str, datetime], ...]:
-        """By resource; what the pod as a whole asks for, every container does."""
-        whole_pod = self.specs.asked(spec.resources)
+        """By resource; what the pod as a whole asks for, or has as overhead, every container does."""
+        whole_pod = (*self.specs.asked(spec.resources), *self.specs.overhead(spec.overhead))
         starts: dict[str, datetime] = {}
         for containers, statuses in (
             (spec.init_containers or (), status.init_container_statuses or ()),
@@ -167,12 +174,39 @@ def _unplaced(status: _StatusWire) -> tuple[datetime | None, str]:
     return None, ""
 
 
+def _resizes(status: _StatusWire) -> bool:
+    """Whether its kubelet has still to do a resize, or is doing it."""
+    return status.conditions is not ABSENT and b'"PodResize' in bytes(status.conditions)
+
+
+def _allotted(spec: SpecWire, status: _StatusWire) -> SpecWire:
+    """Until a resize is done the scheduler reserves the larger of what is asked for and what is allotted."""
+    told = {each.name: each for each in (*(status.container_statuses or ()), *(status.init_container_statuses or ()))}
+
+    def larger(container: ContainerWire) -> ContainerWire:
+        held = told.get(container.name)
+        return container if held is None else at_least(container, held.allocated_resources, held.resources)
+
+    init = None if spec.init_containers is None else tuple(map(larger, spec.init_containers))
+    return msgspec.structs.replace(spec, containers=tuple(map(larger, spec.containers)), init_containers=init)
+
+
+def _placed_at(meta: MetaWire, status: _StatusWire) -> datetime | None:
+    """None: soon after its creation. Most pods do not wait, and there are many."""
+    for condition in _conditions(status, "PodScheduled"):
+        at, created = condition.last_transition_time, meta.creation_timestamp
+        if condition.status == "True" and at is not None and created is not None and at - created > _SOON:
+            return at
+    return None
+
+
 def _conditions(status: _StatusWire, kind: str) -> list[_ConditionWire]:
     document = bytes(status.conditions)
     every = _CONDITIONS.decode(document) if document else None
     return [condition for condition in every or () if condition.type == kind]
 
 
+_SOON = timedelta(minutes=1)
 _FINISHED = (SUCCEEDED, FAILED)
 _NO_CLAIMS = (b"null", b"[]")
 _CONDITIONS: msgspec.json.Decoder[list[_ConditionWire] | None] = msgspec.json.Decoder(list[_ConditionWire] | None)

@@ -7,7 +7,7 @@ import msgspec
 
 from tgp.adapters.kube.interning import InternPool
 from tgp.adapters.kube.records.meta import ABSENT, ObjectMetaReader, given
-from tgp.api.quantity import Written, milli
+from tgp.api.quantity import Written, exact, milli
 from tgp.core.model.labels import NO_LABELS, NOTHING_AT_ALL, LabelRequirement, Selector, selector
 from tgp.core.model.placement import (
     ANYWHERE,
@@ -57,7 +57,6 @@ class SpecWire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     claims: msgspec.Raw = msgspec.field(default=ABSENT, name="resourceClaims")
     volumes: tuple[VolumeWire, ...] | None = None
     priority: int | None = None
-    preemption_policy: str = ""
     scheduler_name: str = "default-scheduler"
     termination_grace_period_seconds: int | None = None
 
@@ -157,16 +156,21 @@ class Specs:
         self._ports: InternPool[Documents, tuple[HostPort, ...]] = InternPool(_host_ports)
         self.gates: InternPool[bytes, tuple[str, ...]] = InternPool(_gate_names)
         self._asked: InternPool[bytes, tuple[str, ...]] = InternPool(_asked)
+        self._overheads: InternPool[bytes, tuple[str, ...]] = InternPool(_overhead)
         self._plain: InternPool[Documents, Resources] = InternPool(_sum)
         self._layered: InternPool[Everything, Resources] = InternPool(_layered)
 
     def pools(self) -> tuple[InternPool[Any, Any], ...]:
         own = (self.tolerations, self.affinities, self.spreads, self._ports, self.gates, self._plain, self._layered)
-        return (*self._plates.pools(), *own, self._asked)
+        return (*self._plates.pools(), *own, self._asked, self._overheads)
 
     def asked(self, resources: msgspec.Raw) -> tuple[str, ...]:
         """The names of the resources that a container, or the pod as a whole, asks for."""
         return self._asked.share(bytes(resources))
+
+    def overhead(self, amounts: msgspec.Raw) -> tuple[str, ...]:
+        """The names of the resources that its runtime takes beside its containers."""
+        return self._overheads.share(bytes(amounts))
 
     def requests(self, spec: SpecWire) -> Resources:
         """What the scheduler reserves for it.
@@ -236,8 +240,24 @@ def _container_requests(document: bytes) -> Resources:
     return read_resources(_requests(document))
 
 
+def at_least(container: ContainerWire, allocated: msgspec.Raw, actual: msgspec.Raw) -> ContainerWire:
+    """With the largest requests of its own, of `allocated` amounts, and of `actual` resources."""
+    largest = dict(_requests(bytes(container.resources)))
+    amounts = _AMOUNTS.decode(allocated) if bytes(allocated) else None
+    for some in (amounts or {}, _requests(bytes(actual))):
+        largest |= {
+            name: held for name, held in some.items() if name not in largest or exact(held) > exact(largest[name])
+        }
+    return msgspec.structs.replace(container, resources=msgspec.Raw(msgspec.json.encode({"requests": largest})))
+
+
 def _asked(document: bytes) -> tuple[str, ...]:
     return tuple(sorted(name for name, amount in _requests(document).items() if milli(amount) > 0))
+
+
+def _overhead(document: bytes) -> tuple[str, ...]:
+    amounts = (_AMOUNTS.decode(document) or {}) if document else {}
+    return tuple(sorted(name for name, amount in amounts.items() if milli(amount) > 0))
 
 
 def _requests(document: bytes) -> Mapping[str, Written]:

@@ -68,7 +68,7 @@ class Projection(Generic[R]):
         self.field_selector = field_selector
         self.accept = accept
         self.accept_list = accept_list
-        self.on_unreadable: Callable[[R, str], None] = _nobody
+        self.on_unreadable: Callable[[R, str], None] = _ignore
         """Called when a record becomes unreadable, with the reason; not again while it stays so."""
         self._reader = reader
         self._pools = pools
@@ -109,7 +109,8 @@ class Projection(Generic[R]):
             page = _ANY_PAGE.decode(body)
             listed = version(page.metadata.resource_version)
         except (*UNDECODABLE, NoMetadata) as error:
-            raise UnreadableReply(f"{len(body)} bytes are not a list of {self.resource.plural}: {error}") from error
+            why = str(error) if not body.lstrip().startswith(b"<") else "this is HTML, as a proxy or a login page sends"
+            raise UnreadableReply(f"{len(body)} bytes are not a list of {self.resource.plural}: {why}") from error
         records: list[R] = []
         unreadable: list[str] = []
         for item in page.items or ():
@@ -150,7 +151,7 @@ class Projection(Generic[R]):
         return record
 
 
-def _nobody(record: ObjectRecord, why: str) -> None:
+def _ignore(record: ObjectRecord, why: str) -> None:
     pass
 
 

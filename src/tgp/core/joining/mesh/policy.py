@@ -5,6 +5,7 @@ Made to be pasted into an existing policy, so it has comments; it never replaces
 """
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -80,6 +81,13 @@ def as_grants(policy: MeshPolicy) -> str:
 def as_acls(policy: MeshPolicy) -> str:
     """Headscale's form: one rule per protocol, ports behind the destination."""
     return _written(policy, "acls", (rule for grant in policy.grants for rule in _acls(grant)))
+
+
+def without_comments(text: str) -> dict[str, object]:
+    """The same policy for a program that reads plain JSON."""
+    lines = [line for line in text.splitlines() if not line.lstrip().startswith("//")]
+    found: dict[str, object] = json.loads(re.sub(r",(\s*[}\]])", r"\1", "\n".join(lines)))
+    return found
 
 
 # ----

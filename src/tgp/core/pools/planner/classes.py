@@ -1,10 +1,10 @@
 """Pods that no rule tells apart are one class: a plan counts them, and gives each its name again in the end."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from tgp.core.model.labels import LabelRequirement, Selector
+from tgp.core.model.labels import NOTHING_AT_ALL, LabelRequirement, Selector
 from tgp.core.model.placement import PodTerm, SpreadConstraint
 from tgp.core.model.pod import Pod
 
@@ -12,6 +12,10 @@ from tgp.core.model.pod import Pod
 MAX_PRICE, MAX_WAIT = "tgp.io/max-price", "tgp.io/max-wait"
 GANG, GANG_SIZE = "tgp.io/gang", "tgp.io/gang-size"
 TELLING = (MAX_PRICE, MAX_WAIT, GANG, GANG_SIZE)
+# Other ways to name a gang. Both are labels; LeaderWorkerSet writes its size as an annotation.
+POD_GROUP = "scheduling.x-k8s.io/pod-group"
+WORKER_GROUP, WORKER_GROUP_SIZE = "leaderworkerset.sigs.k8s.io/group-key", "leaderworkerset.sigs.k8s.io/size"
+LONGEST_GANG = 253  # characters of its name
 
 Namespaces: TypeAlias = Mapping[str, Mapping[str, str]]  # name → labels
 
@@ -23,8 +27,11 @@ class PodMatcher:
     selector: Selector
     namespaces: frozenset[str]
     namespace_selector: Selector | None = None  # None: only the named ones
+    also: "PodMatcher | None" = None  # which has to match the same pod, too
 
     def matches(self, namespace: str, labels: Mapping[str, str], known: Namespaces) -> bool:
+        if self.also is not None and not self.also.matches(namespace, labels, known):
+            return False
         if namespace not in self.namespaces:
             if self.namespace_selector is None or namespace not in known:
                 return False
@@ -41,17 +48,30 @@ def matcher_of_term(term: PodTerm, namespace: str) -> PodMatcher:
     return PodMatcher(term.selector, named, term.namespace_selector)
 
 
+def matcher_of_near(pod: Pod) -> PodMatcher | None:
+    """A pod that required affinity looks for matches all of its terms, whatever their topology; None: there are none.
+
+    So kube-scheduler does it: two pods that match one term each are not what it looks for.
+    """
+    found: PodMatcher | None = None
+    for term in pod.affinity.near:
+        found = replace(matcher_of_term(term, pod.key.namespace), also=found)
+    return found
+
+
 def matcher_of_spread(spread: SpreadConstraint, pod: Pod) -> PodMatcher:
-    """A label key that the pod lacks is left out, as the scheduler does."""
+    """As the scheduler does: a label key that the pod does not have is left out; an empty selector counts no pods."""
     own = tuple(LabelRequirement(key, "In", (pod.labels[key],)) for key in spread.match_label_keys if key in pod.labels)
-    return PodMatcher(Selector((*spread.selector.requirements, *own)), frozenset({pod.key.namespace}))
+    counted = Selector((*spread.selector.requirements, *own))
+    return PodMatcher(counted if counted.requirements else NOTHING_AT_ALL, frozenset({pod.key.namespace}))
 
 
 def matchers_of(pod: Pod) -> tuple[PodMatcher, ...]:
     """Everything by which a pod looks at the labels of others, or of its own kind."""
-    namespace, affinity = pod.key.namespace, pod.affinity
+    namespace, affinity, near = pod.key.namespace, pod.affinity, matcher_of_near(pod)
     return (
-        *(matcher_of_term(term, namespace) for term in (*affinity.near, *affinity.apart)),
+        *(() if near is None else (near,)),
+        *(matcher_of_term(term, namespace) for term in affinity.apart),
         *(matcher_of_term(each.term, namespace) for each in affinity.preferred_pods),
         *(matcher_of_spread(each, pod) for each in pod.spreads),
     )
@@ -148,6 +168,19 @@ def _own_labels(pod: Pod) -> tuple[str, ...]:
 
 
 def gang_of(pod: Pod) -> str:
-    """Names the gang among all gangs; empty: the pod is in none."""
+    """Names the gang among all gangs, of a pod whose annotations were read; empty: the pod is in none."""
     name = pod.annotations.get(GANG, "")
     return f"{pod.key.namespace}/{name}" if name else ""
+
+
+def gang_name(pod: Pod) -> str:
+    """The same of a pod as it was written."""
+    name = written_gang(pod)
+    return f"{pod.key.namespace}/{name}" if name and len(name) <= LONGEST_GANG else ""
+
+
+def written_gang(pod: Pod) -> str | None:
+    """An empty annotation takes a pod out of the gang that its labels name."""
+    if GANG in pod.annotations:
+        return pod.annotations[GANG]
+    return pod.labels.get(WORKER_GROUP) or pod.labels.get(POD_GROUP)

@@ -78,18 +78,19 @@ def fill(problem: Problem, sources: Index, order: Index, value: Floats, count: I
         if not len(places):
             continue
         needs = problem.needs[number]
-        fitting = np.full(len(places), np.float64(most))
+        fitting: Floats | None = None
         for resource, amount in needs:
             room = free[resource][places]
             room /= amount
-            np.minimum(fitting, room, out=fitting)
-        np.floor(fitting, out=fitting)
+            fitting = room if fitting is None else np.minimum(fitting, room, out=fitting)
+        fitting = np.full(len(places), np.inf) if fitting is None else fitting
+        np.floor(np.minimum(fitting, most, out=fitting), out=fitting)
         for place in problem.rules_of[number]:
             _obey(rules[place], number, fitting, members[place][places], owned[place][places])
-        some = np.flatnonzero(fitting >= 1)
-        if not len(some):
-            continue
+        some = fitting >= 1
         places, fitting = places[some], fitting[some]
+        if not len(places):
+            continue
         for resource, amount in needs:
             free[resource][places] -= fitting * amount
         worth[places] += fitting * value[number]

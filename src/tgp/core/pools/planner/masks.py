@@ -96,6 +96,20 @@ class SourceTable:
             matched &= self._column(requirement)
         return matched
 
+    def judged_by_labels(self, keys: Iterable[str], admits: Callable[[Mapping[str, str]], bool]) -> Bools:
+        """A rule that reads several labels together, asked once for each combination that some source has."""
+        columns = [(key, self.labels[key]) for key in sorted(keys) if key in self.labels]
+        place, distinct = np.zeros(self.size, np.intp), np.zeros(min(self.size, 1), np.intp)
+        for _, column in columns:  # numbers of combinations; `distinct`: of each, a source that has it
+            _, distinct, place = np.unique(
+                place * len(column.values) + column.place, return_index=True, return_inverse=True
+            )
+        combined = [{key: column.at(source) for key, column in columns} for source in distinct.tolist()]
+        labels = ({key: value for key, value in each.items() if value is not None} for each in combined)
+        verdicts = np.array([admits(each) for each in labels], np.bool_)
+        spread: Bools = verdicts[place]
+        return spread
+
     def values(self, key: str) -> LabelColumn:
         """One label of all sources."""
         return self.labels.get(key) or LabelColumn((None,), np.zeros(self.size, np.intp))

@@ -1,27 +1,39 @@
 """The plan: which machines to buy for the pods that wait, which pods go where, and why the others wait."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from tgp.core.model.arrays import np
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
-from tgp.core.pools.planner.classes import GANG_SIZE, gang_of, grouped, matchers_in_play
-from tgp.core.pools.planner.domains import split_by_domain
+from tgp.core.pools.planner.classes import GANG_SIZE, gang_name, gang_of, grouped, matchers_in_play
+from tgp.core.pools.planner.domains import left_alone, split_by_domain
 from tgp.core.pools.planner.host_rules import host_rules, running_matchers
 from tgp.core.pools.planner.offers import offers_of
 from tgp.core.pools.planner.preferences import preferred
 from tgp.core.pools.planner.problem import Problem
 from tgp.core.pools.planner.reasons import Explaining, everywhere
-from tgp.core.pools.planner.rows import DemandRow, resources_of, rows_of, sharing_machines
-from tgp.core.pools.planner.solve import THOROUGH, Effort
+from tgp.core.pools.planner.rows import (
+    DemandRow,
+    own_price,
+    own_price_until,
+    resources_of,
+    rows_of,
+    sharing_machines,
+    without_ended_prices,
+)
+from tgp.core.pools.planner.solve import ROUNDED, THOROUGH, Effort
 from tgp.core.pools.planner.sources import SourceSet, sources_of
 from tgp.core.pools.planner.stages import Staged, Stages, staged
-from tgp.core.pools.planner.volumes import volume_problem
+from tgp.core.pools.planner.volumes import tied_to_full_node, volume_problem
 from tgp.core.pools.planner.world import Order, Plan, PlanInput, PoolReason, Unserved
 
 UNSERVED_FACTOR = 10.0  # times the most expensive machine: what leaving a pod unserved is charged
 LEAST_PENALTY = 1e9  # micro-dollars
+# What a bound may have to leave out: pods are assigned to domains, and pools asked in turn, before prices are compared.
+TOPOLOGY, WEIGHTS = "zone topology", "pool weights"
+SIZE_DIGITS = 9  # of a gang's size: with more it is no number of pods
 
 
 def plan(world: PlanInput, effort: Effort = THOROUGH) -> Plan:
@@ -49,30 +61,34 @@ def _plannable(world: PlanInput) -> tuple[list[Pod], list[Unserved]]:
     for pod in world.pods:
         if gang_of(pod) in held and uid_text(pod.uid) not in refused:
             other = held[gang_of(pod)]
-            why = f"gang {gang_of(pod)} is served whole or not at all, and its pod {other.key.name} cannot be"
+            why = f"gang {gang_of(pod)} is served whole or not at all, and its pod {other.key.name} cannot be served"
             refused[uid_text(pod.uid)] = everywhere("GangIncomplete", why)
-    pods = [pod for pod in world.pods if uid_text(pod.uid) not in refused]
+    pods = without_ended_prices((pod for pod in world.pods if uid_text(pod.uid) not in refused), world.now)
     return pods, [Unserved(pod, refused[uid_text(pod.uid)]) for pod in world.pods if uid_text(pod.uid) in refused]
 
 
 def incomplete_gangs(world: PlanInput) -> dict[str, str]:
     """Gangs that miss pods, each with the message."""
     sizes: dict[str, int] = {}
-    found: dict[str, int] = {}
+    found: dict[str, set[str]] = {}
     for pod in world.pods:
         if gang := gang_of(pod):
             written = pod.annotations.get(GANG_SIZE, "")
-            sizes[gang] = max(sizes.get(gang, 0), int(written) if written.isascii() and written.isdigit() else 0)
-            found[gang] = found.get(gang, 0) + 1
-    for place in world.capacity:
+            sizes[gang] = max(sizes.get(gang, 0), int(written) if _is_size(written) else 0)
+            found.setdefault(gang, set(world.gang_members.get(gang, ()))).add(uid_text(pod.uid))
+    for place in world.capacity if sizes else ():
         for pod in place.pods:
-            if (gang := gang_of(pod)) in sizes:
-                found[gang] += 1
+            if (gang := gang_name(pod)) in sizes:
+                found[gang].add(uid_text(pod.uid))
     return {
-        gang: f"gang {gang} has {found[gang]} of {size} pods; machines are bought when all of them wait"
+        gang: f"gang {gang} has {len(found[gang])} of {size} pods; machines are bought when all of them wait"
         for gang, size in sizes.items()
-        if found[gang] < size
+        if len(found[gang]) < size
     }
+
+
+def _is_size(written: str) -> bool:
+    return written.isascii() and written.isdigit() and len(written) <= SIZE_DIGITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +97,14 @@ class _Rows:
 
     rows: list[DemandRow]
     refused: list[tuple[DemandRow, str]]
+
+    def without(self, refused: Sequence[tuple[DemandRow, str]]) -> "_Rows":
+        """These are refused, too, and with a pod its whole gang."""
+        torn = {gang_of(row.pod): why for row, why in refused if gang_of(row.pod)}
+        gone = {id(row) for row, _ in refused}
+        left = [row for row in self.rows if id(row) not in gone]
+        more = [(row, torn[gang_of(row.pod)]) for row in left if gang_of(row.pod) in torn]
+        return _Rows([row for row in left if gang_of(row.pod) not in torn], [*self.refused, *refused, *more])
 
 
 class _Planning:
@@ -92,13 +116,12 @@ class _Planning:
         self._sources: SourceSet = sources_of(world, offers, resources_of(pods))
 
     def run(self, unserved: list[Unserved]) -> Plan:
-        asked = self._rows()
-        rows, sources = asked.rows, self._sources
-        problem = self._problem(rows)
-        priority = np.array([row.pod.priority for row in rows], np.int64)
-        stages = Stages(sources.tier, priority, [gang_of(row.pod) for row in rows])
-        found = staged(problem, stages, self._effort)
-        found = replace(found, machines=preferred(problem, rows, sources, found.machines))
+        asked, sources = self._rows(), self._sources
+        problem, stages, found = self._solved(asked.rows)
+        while alone := left_alone(asked.rows, found.machines, sources):
+            asked = asked.without(alone)
+            problem, stages, found = self._solved(asked.rows)
+        rows = asked.rows
         explaining = Explaining(sources, sources.limits, found.left or tuple(limit.most for limit in sources.limits))
         orders, placed, left = self._dealt(rows, found, explaining)
         unserved += self._explained(left, explaining)
@@ -109,9 +132,16 @@ class _Planning:
             placed,
             tuple(sorted(unserved, key=lambda each: str(each.pod.key))),
             cost,
-            *self._proven(rows, problem, found),
+            *self._proven(rows, problem, stages, found, cost),
             columns=found.columns,
         )
+
+    def _solved(self, rows: Sequence[DemandRow]) -> tuple[Problem, Stages, Staged]:
+        problem, sources = self._problem(rows), self._sources
+        priority = np.array([row.pod.priority for row in rows], np.int64)
+        stages = Stages(sources.tier, priority, [gang_of(row.pod) for row in rows])
+        found = staged(problem, stages, self._effort)
+        return problem, stages, replace(found, machines=preferred(problem, rows, sources, found.machines))
 
     def _rows(self) -> _Rows:
         world, sources = self._world, self._sources
@@ -119,10 +149,7 @@ class _Planning:
         rows = rows_of(grouped(self._pods, matchers, world.namespaces), sources)
         rows, refused = sharing_machines(rows, sources)
         rows, more = split_by_domain(rows, sources)
-        refused += more
-        torn = {gang_of(row.pod): why for row, why in refused if gang_of(row.pod)}
-        refused += [(row, torn[gang_of(row.pod)]) for row in rows if gang_of(row.pod) in torn]
-        return _Rows([row for row in rows if gang_of(row.pod) not in torn], refused)
+        return _Rows(rows, []).without([*refused, *more])
 
     def _problem(self, rows: Sequence[DemandRow]) -> Problem:
         sources = self._sources
@@ -173,12 +200,20 @@ class _Planning:
             tuple(sorted(pods, key=lambda pod: (pod.created_at.timestamp() if pod.created_at else 0.0, str(pod.key)))),
             compared,
             float(sources.spot_loss[source]),
+            self._wanted_up_to(book.offers[row].gpu_count, pods),
         )
+
+    def _wanted_up_to(self, gpus: int, pods: Sequence[Pod]) -> int | None:
+        """What the pods' own prices allow for a machine with so many GPUs; None: no pod has one."""
+        prices = (own_price(pod, self._world.now) for pod in pods if pod.annotations)
+        return min((price * max(gpus, 1) for price in prices if price is not None), default=None)
 
     def _explained(self, rows: Iterable[tuple[DemandRow, str]], explaining: Explaining) -> list[Unserved]:
         explained: list[Unserved] = []
-        for row, why in rows:
+        for row, why in _by_patience(rows):
             reasons: tuple[PoolReason, ...] = everywhere("Topology", why) if why else ()
+            if tied := tied_to_full_node(row.pod, self._world):
+                reasons = everywhere("VolumeNotReady", tied)
             reasons = reasons or explaining.pool_reasons(row, self._world.pools)
             reasons = reasons or everywhere("NoPool", "no GPUNodePool exists")
             if gang := gang_of(row.pod):
@@ -186,16 +221,47 @@ class _Planning:
             explained += [Unserved(pod, reasons) for pod in row.pods]
         return explained
 
-    def _proven(self, rows: Sequence[DemandRow], problem: Problem, found: Staged) -> tuple[int, float | None]:
-        """The bound of what machines cost, and the gap. With pods unserved it is a bound of nothing that is paid."""
-        if found.bound is None or any(row.mask is not row.whole for row in rows):
-            return 0, None
+    def _proven(
+        self, rows: Sequence[DemandRow], problem: Problem, stages: Stages, found: Staged, cost: int
+    ) -> tuple[int, float | None, tuple[str, ...]]:
+        """The bound and the gap, of what is paid to serve as many pods; and what had to be left out of them."""
+        least, left_out = found.least, list[str]()
+        if found.proven and any(_narrowed(row) for row in rows):
+            left_out.append(TOPOLOGY)
+        if found.proven and (least is None or left_out) and len(stages.tiers) > 1:
+            left_out.append(WEIGHTS)
+        if left_out:
+            least = self._least_without(rows, problem, stages, found)
         charged = sum(float(problem.price[each.source]) * each.copies for each in found.machines)
-        charged += float(np.dot(found.unserved, problem.penalty))
-        least = found.bound
-        gap = max(charged / least - 1.0, 0.0) if least > 0 else 0.0
-        paid = least - float(np.dot(found.unserved, problem.penalty))
-        return max(int(paid), 0), gap
+        if least is None or (least <= 0 and charged > ROUNDED):
+            return 0, None, ()
+        more = charged - least
+        if abs(more) <= ROUNDED:
+            return cost, 0.0, ()  # with what is left out no plan costs less, either
+        return int(cost - more), max(charged / least - 1.0, 0.0), tuple(left_out)
+
+    def _least_without(
+        self, rows: Sequence[DemandRow], problem: Problem, stages: Stages, found: Staged
+    ) -> float | None:
+        """A bound of all plans that serve the same pods, in any zone and by any pool."""
+        fits = np.array([row.whole for row in rows], np.bool_).reshape(problem.fits.shape)
+        one_tier = replace(stages, tier=np.minimum(stages.tier, 1))
+        loose = staged(replace(problem, fits=fits), one_tier, replace(self._effort, good=np.inf))
+        return loose.least if loose.unserved == found.unserved else None
+
+
+def _by_patience(rows: Iterable[tuple[DemandRow, str]]) -> Iterator[tuple[DemandRow, str]]:
+    """Pods whose own price ends at different times are told different moments."""
+    for row, why in rows:
+        parts: dict[datetime | None, list[tuple[Pod, ...]]] = {}
+        for unit in row.units:
+            parts.setdefault(own_price_until(unit[0]) if unit[0].annotations else None, []).append(unit)
+        yield from ((row if len(parts) == 1 else _only(row, units), why) for units in parts.values())
+
+
+def _narrowed(row: DemandRow) -> bool:
+    """Whether the pods' topology leaves them fewer sources."""
+    return row.mask is not row.whole and not np.array_equal(row.mask, row.whole)
 
 
 def _only(row: DemandRow, units: Sequence[tuple[Pod, ...]]) -> DemandRow:

@@ -21,10 +21,10 @@ from tgp.core.pools.planner.world import NO_POOL, PlannedPool, PoolReason
 SELECTED = "not matched by the pod's node selector or affinity"
 TAINTED = "taint not tolerated by the pod"
 NOT_TRUSTED = "marketplace host, which the pod's namespace does not allow"
-OUT_OF_REACH = "out of reach of the pod's volumes"
-PORT_TAKEN = "a port of the host that a DaemonSet takes"
+OUT_OF_REACH = "where the pod's volumes cannot be attached"
+PORT_TAKEN = "host port already used by a DaemonSet"
 TOO_SMALL = "too small"
-TOPOLOGY = "ruled out by the pod's topology"
+TOPOLOGY = "excluded by the pod's topology spread or affinity"
 OWN_PRICE = "above the pod's own price"
 FAILED_BEFORE = "failed for this pod before"
 LIMITED = "over a limit"
@@ -64,6 +64,7 @@ class Explaining:
     limits: tuple[Limit, ...]
     left: tuple[float, ...]  # of each limit
     _known: dict[tuple[int, ...], Codes] = field(default_factory=dict)  # by what decides
+    _lowest: dict[tuple[int, int], str] = field(default_factory=dict)  # prices in words, by need and mask
 
     def pool_reasons(self, row: DemandRow, pools: Iterable[PlannedPool]) -> tuple[PoolReason, ...]:
         """One of each pool: what a user can most likely change first, pools that buy nothing last."""
@@ -175,24 +176,34 @@ class Explaining:
         return f"the pod requests {wanted}, the largest machine has {amount_text(name, most)}"
 
     def _price_words(self, row: DemandRow) -> str:
-        sources, pod = self.sources, row.pod
-        ceiling, until = own_price(pod, sources.world.now), own_price_until(pod)
-        fitting = np.flatnonzero(
-            sources.table.admits(pod) & (sources.row >= 0) & (sources.capacity >= row.need).all(axis=1)
-        )
-        now = f"the lowest price now is {about(int(sources.per_gpu[fitting].min()))}" if len(fitting) else ""
+        pod = row.pod
+        ceiling, until = own_price(pod, self.sources.world.now), own_price_until(pod)
+        key = (id(row.need), id(row.mask))
+        if key not in self._lowest:
+            self._lowest[key] = self._lowest_words(row)
+        now = self._lowest[key]
         ends = f"until {until:%Y-%m-%d %H:%M} UTC" if until is not None else "for as long as it waits"
         return f"the pod pays at most {about(ceiling or 0)} per GPU and hour {ends}; {now}".rstrip("; ")
 
+    def _lowest_words(self, row: DemandRow) -> str:
+        sources = self.sources
+        large = (sources.row >= 0) & (sources.capacity >= row.need).all(axis=1)
+        fitting = np.flatnonzero(sources.table.admits(row.pod) & large)
+        return f"the lowest price now is {about(int(sources.per_gpu[fitting].min()))}" if len(fitting) else ""
+
     def compared(self, source: int, pods: Pattern, rows: Sequence[DemandRow]) -> str:
-        """The next cheaper machine that the same pool could launch, and why it does not serve these pods."""
+        """The next cheaper machine that the same pool could launch, and why it does not serve these pods.
+
+        Of several pods, the reason of the one that is farthest from it.
+        """
         sources = self.sources
         place = int(sources.pool[source])
         book = sources.world.book
         end = int(np.searchsorted(book.columns.price, book.columns.price[sources.row[source]]))  # it is in that order
         if not end:
             return "no offer is cheaper"
-        verdicts = self.verdicts(rows[pods[0][0]], sources.offers[place])[:end]
+        each = [self.verdicts(rows[number], sources.offers[place])[:end] for number, _ in pods]
+        verdicts = np.minimum.reduce(each)
         best = int(np.flatnonzero(verdicts == verdicts.max())[-1])
         why = _ALL[int(verdicts[best])]
         if why == TAKEN:
@@ -201,7 +212,7 @@ class Explaining:
             need = np.sum([rows[number].need * amount for number, amount in pods], axis=0)
             if (sources.capacity[other] < need).any():
                 why = f"too small for these {sum(amount for _, amount in pods)} pods together"
-        return f"next cheaper: {machine(book.offers[best])}, {why}"
+        return f"next cheaper machine: {machine(book.offers[best])}, {why}"
 
 
 def everywhere(reason: str, message: str) -> tuple[PoolReason, ...]:

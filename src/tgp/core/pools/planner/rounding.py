@@ -1,6 +1,7 @@
 """From fractions of patterns to whole machines."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from tgp.core.model.arrays import Floats, np
 from tgp.core.pools.planner.columns import ColumnSet, Program, Relaxed
@@ -9,6 +10,12 @@ from tgp.core.pools.planner.problem import Packing, Pattern, Problem, Remaining
 
 WHOLE = 1e-6  # a fraction nearer to a whole number is taken for it
 FEASIBLE = 2  # HiGHS: the solution status of an answer that keeps all constraints
+SAME_CHARGE = 1e-9  # of a charge: answers that differ by less are one; penalties are much larger than prices
+
+
+class WholeAnswer(NamedTuple):
+    packing: Packing
+    least: float | None  # no whole numbers of these columns are charged less; None: the search did not finish
 
 
 def rounded(problem: Problem, columns: ColumnSet, relaxed: Relaxed, value: Floats, up_from: float) -> Packing:
@@ -25,7 +32,7 @@ def rounded(problem: Problem, columns: ColumnSet, relaxed: Relaxed, value: Float
 
 def best_whole(
     problem: Problem, columns: ColumnSet, chosen: Sequence[int], incumbent: Packing, most_nodes: int
-) -> Packing:
+) -> WholeAnswer:
     """The best whole numbers of these columns that a search of so many nodes finds; else `incumbent`."""
     import highspy  # as in columns.py
 
@@ -33,19 +40,28 @@ def best_whole(
     program = Program(problem)
     program.add(sources, pods)
     solver, many = program.solver, problem.classes + len(chosen)
-    for name, setting in (("mip_max_nodes", most_nodes), ("mip_rel_gap", 1e-6), ("objective_bound", incumbent.charged)):
+    for name, setting in (
+        ("mip_max_nodes", most_nodes),
+        ("mip_rel_gap", SAME_CHARGE),
+        ("objective_bound", incumbent.charged),
+    ):
         solver.setOptionValue(name, setting)
     whole = np.full(many, int(highspy.HighsVarType.kInteger), np.uint8)
     solver.changeColsIntegrality(many, np.arange(many, dtype=np.int32), whole)
     solver.run()
-    if solver.getInfo().primal_solution_status != FEASIBLE:
-        return incumbent
+    status, info, least = solver.getModelStatus(), solver.getInfo(), None
+    if status == highspy.HighsModelStatus.kOptimal:
+        least = min(float(info.mip_dual_bound), incumbent.charged)
+    elif status in (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kObjectiveBound):
+        least = incumbent.charged  # to leave every pod unserved is an answer: only those below the bound are missing
+    if info.primal_solution_status != FEASIBLE:
+        return WholeAnswer(incumbent, least)
     copies = np.rint(np.array(solver.getSolution().col_value)[problem.classes :]).astype(np.int64)
     left = Remaining.of(problem)
     for place in np.flatnonzero(copies > 0).tolist():
         _take(problem, left, sources[place], pods[place], int(copies[place]), at_least=0.0)
     found = Packing.of(problem, left.taken)
-    return found if found.charged < incumbent.charged else incumbent
+    return WholeAnswer(found if found.charged < incumbent.charged else incumbent, least)
 
 
 def near_columns(relaxed: Relaxed, gap: float, most: int) -> list[int]:

@@ -1,8 +1,10 @@
 """The rows of the packing problem: pods that are planned alike, what one needs, and which sources could hold it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+
+import msgspec
 
 from tgp.api.field_error import Invalid
 from tgp.api.values import duration, microusd
@@ -11,7 +13,15 @@ from tgp.core.model.placement import HostPort
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
 from tgp.core.model.resources import Resources
-from tgp.core.pools.planner.classes import MAX_PRICE, MAX_WAIT, PodClass, PodMatcher, matcher_of_spread, matcher_of_term
+from tgp.core.pools.planner.classes import (
+    MAX_PRICE,
+    MAX_WAIT,
+    PodClass,
+    PodMatcher,
+    matcher_of_near,
+    matcher_of_spread,
+    matcher_of_term,
+)
 from tgp.core.pools.planner.problem import LARGEST
 from tgp.core.pools.planner.sources import PODS, SourceSet, not_joined
 from tgp.core.pools.planner.volumes import reached_by
@@ -95,6 +105,21 @@ def own_price_until(pod: Pod) -> datetime | None:
     return pod.created_at + min(length, timedelta(days=3650)) if length is not None and pod.created_at else None
 
 
+def without_ended_prices(pods: Iterable[Pod], now: datetime) -> list[Pod]:
+    """Pods whose patience is over say nothing of a price any more: by that they are told apart from those who wait."""
+    ended: dict[int, Mapping[str, str]] = {}  # by identity, so that pods that said the same still share one mapping
+    told = []
+    for pod in pods:
+        said = pod.annotations
+        if MAX_WAIT not in said or read_price(pod) is None or own_price(pod, now) is not None:
+            told.append(pod)
+            continue
+        if id(said) not in ended:
+            ended[id(said)] = {name: text for name, text in said.items() if name not in (MAX_PRICE, MAX_WAIT)}
+        told.append(msgspec.structs.replace(pod, annotations=ended[id(said)]))
+    return told
+
+
 class _Masks:
     """Masks of classes, each distinct one made once."""
 
@@ -162,29 +187,32 @@ def sharing_machines(
     """
     made, refused = dict(enumerate(rows)), []
     for number, original in enumerate(rows):
-        terms = [term for term in original.pod.affinity.near if term.topology_key == HOSTNAME]
-        if number not in made or not terms:
+        matcher = matcher_of_near(original.pod)
+        if number not in made or matcher is None or HOSTNAME not in _near_keys(original.pod):
             continue
-        for term in terms:
-            matcher = matcher_of_term(term, original.pod.key.namespace)
-            running = _running(matcher, sources)
-            others = [each for each in made if each != number and matcher in made[each].matched]
-            if running.any():
-                made[number] = replace(made[number], mask=made[number].mask & running)
-            elif matcher in original.matched:
-                alike = [each for each in others if term in made[each].pod.affinity.near]
+        running = _running(matcher, sources)
+        others = [each for each in made if each != number and matcher in made[each].matched]
+        if running.any():
+            made[number] = replace(made[number], mask=made[number].mask & running)
+        elif others or matcher in original.matched:
+            if matcher in original.matched:
+                alike = [each for each in others if made[each].pod.affinity.near == original.pod.affinity.near]
                 made[number] = _bundle([made[number], *(made.pop(each) for each in alike)])
-            elif others:
+                others = [each for each in others if each not in alike]
+            if others:  # also of pods that match themselves: if one of the others is bound first, they look for it
                 partner = made.pop(others[0])
                 made[number] = _bundle([made[number], replace(partner, units=partner.units[:1])])
                 if partner.units[1:]:
                     made[others[0]] = replace(partner, units=partner.units[1:])
-            else:
-                refused.append((made.pop(number), "no pod matches its pod affinity by kubernetes.io/hostname"))
-                break
+        else:
+            refused.append((made.pop(number), "no pod matches its pod affinity by kubernetes.io/hostname"))
         if number in made and _cannot_share(made[number].units[0], sources):
             refused.append((made.pop(number), "its pod affinity by kubernetes.io/hostname contradicts its other terms"))
     return list(made.values()), refused
+
+
+def _near_keys(pod: Pod) -> set[str]:
+    return {term.topology_key for term in pod.affinity.near}
 
 
 def _cannot_share(pods: Sequence[Pod], sources: SourceSet) -> bool:
@@ -234,7 +262,8 @@ def _running(matcher: PodMatcher, sources: SourceSet) -> Bools:
 def _bundle(rows: Sequence[DemandRow]) -> DemandRow:
     """All pods of these rows as one unit."""
     mask: Bools = np.logical_and.reduce([row.mask for row in rows])
+    whole: Bools = np.logical_and.reduce([row.whole for row in rows])
     need = np.sum([row.need * len(row.units) for row in rows], axis=0)
     matched = frozenset(matcher for row in rows for matcher in row.matched)
     pods = tuple(pod for row in rows for pod in row.pods)
-    return DemandRow((pods,), matched, np.minimum(need, LARGEST), mask, rows[0].whole)
+    return DemandRow((pods,), matched, np.minimum(need, LARGEST), mask, whole)

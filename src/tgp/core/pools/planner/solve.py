@@ -1,6 +1,6 @@
 """The stages of a packing: a first answer, better columns, a proven bound, whole numbers."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tgp.core.model.arrays import np
 from tgp.core.pools.planner.bins import bins
@@ -17,6 +17,7 @@ ROUND_UP_FROM = (1.0, 0.7, 0.5)
 EXTRA_ROUNDS = 1  # of pricing all sources between two exact ones
 LEAST_VALUE = 1e-3  # micro-dollars: a pod that costs nothing more still has to go somewhere
 CLOSED = 1e-9  # of a cost: a smaller gap is rounding
+ROUNDED = 1.0  # micro-dollars: a smaller gap is rounding, too, and a reduced cost may be off by less
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +52,16 @@ class Solved:
 
 def solve(problem: Problem, effort: Effort = THOROUGH) -> Solved:
     """The best packing that the effort finds. There is always an answer."""
+    problem = _within_limits(problem)
     if problem.classes > MANY_CLASSES and _bound_to_hosts(problem) > BOUND_TO_HOSTS:
         packing = bins(problem)
         if any(packing.unserved):
             packing = min(packing, greedy(problem, value_alone(problem)), key=_preference)
         return Solved(packing, Bound(0.0, proven=False))
     first = greedy(problem, value_alone(problem))
-    if not effort.rounds or problem.classes > TOO_MANY_CLASSES or not problem.hosts.any():
+    if not problem.hosts.any():
+        return Solved(first, Bound(first.charged, proven=True))  # whatever is bought, no pod is served
+    if not effort.rounds or problem.classes > TOO_MANY_CLASSES:
         return Solved(first, Bound(0.0, proven=False))
     return _Solving(problem, effort).run(first)
 
@@ -75,7 +79,7 @@ class _Solving:
         relaxed, bound = self._proven(self._improved(self._effort.rounds))
         value = np.maximum(relaxed.duals.value, LEAST_VALUE)
         whole = [rounded(problem, columns, relaxed, value, up_from) for up_from in ROUND_UP_FROM]
-        best = self._searched(relaxed, bound, min((first, *whole), key=_preference))
+        best, bound = self._searched(relaxed, bound, min((first, *whole), key=_preference))
         return Solved(best, bound, len(columns))
 
     def _improved(self, rounds: int) -> Relaxed:
@@ -109,18 +113,23 @@ class _Solving:
             relaxed = self._improved(EXTRA_ROUNDS)
         return relaxed, Bound(min(least, relaxed.charged), proven=False)
 
-    def _searched(self, relaxed: Relaxed, bound: Bound, best: Packing) -> Packing:
-        """A search over the columns that a better answer may use; in small worlds then over all patterns that may."""
+    def _searched(self, relaxed: Relaxed, bound: Bound, best: Packing) -> tuple[Packing, Bound]:
+        """A search over the columns that a better answer may use; in small worlds then over all patterns that may.
+
+        The second search, where it ends, proves what no fractions do: what whole machines cost at least.
+        """
         problem, effort, columns = self._problem, self._effort, self._master.columns
         small = int(problem.count.sum()) <= effort.small
-        if best.charged - bound.least > (CLOSED if small else effort.good) * best.charged:
+        if best.charged - bound.least > max((CLOSED if small else effort.good) * best.cost, ROUNDED):
             near = near_columns(relaxed, best.charged - bound.least, effort.columns)
-            best = best_whole(problem, columns, near, best, effort.nodes)
+            best = best_whole(problem, columns, near, best, effort.nodes).packing
         gap = best.charged - bound.least
-        if small and bound.proven and gap > CLOSED * best.charged and self._list_all(relaxed, gap):
-            near = near_columns(self._master.solve(), gap, effort.small_listed)
-            best = best_whole(problem, columns, near, best, effort.small_nodes)
-        return best
+        if small and bound.proven and gap > max(CLOSED * best.cost, ROUNDED) and self._list_all(relaxed, gap + ROUNDED):
+            near = near_columns(self._master.solve(), gap + ROUNDED, len(columns))
+            best, least = best_whole(problem, columns, near, best, effort.small_nodes)
+            if least is not None:
+                bound = Bound(max(bound.least, min(least, best.charged)), proven=True)
+        return best, bound
 
     def _list_all(self, relaxed: Relaxed, gap: float) -> bool:
         """Add every pattern whose reduced cost is below the gap: a better answer uses no other. False: too many."""
@@ -135,6 +144,12 @@ class _Solving:
             for pods in found:
                 self._master.columns.add(source, pods)
         return True
+
+
+def _within_limits(problem: Problem) -> Problem:
+    """A machine that is too much for what a limit has left cannot be had: a fraction of it would lower the bound."""
+    over = (problem.use > problem.room[:, None]).any(axis=0)
+    return replace(problem, stock=np.where(over, 0, problem.stock)) if over.any() else problem
 
 
 def _bound_to_hosts(problem: Problem) -> float:

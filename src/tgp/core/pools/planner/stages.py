@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from tgp.core.model.arrays import Bools, Floats, Index, Ints, np
-from tgp.core.pools.planner.problem import HostRule, Limit, PackedMachines, Problem, together
+from tgp.core.pools.planner.problem import HostRule, Limit, PackedMachines, Packing, Problem, together
 from tgp.core.pools.planner.solve import Effort, solve
 
 MOST_REPEATS = 16  # plans that are made again because a gang was served in part; then all such gangs are left out
@@ -19,12 +19,19 @@ class Stages:
     priority: Ints  # by row
     gangs: Sequence[str]  # by row; empty: none
 
+    @property
+    def tiers(self) -> list[int]:
+        """In turn. What is there already takes part in each."""
+        return sorted(set(self.tier.tolist()) - {0})
+
 
 @dataclass(frozen=True, slots=True)
 class Staged:
     machines: tuple[PackedMachines, ...]
     unserved: tuple[int, ...]  # by row
-    bound: float | None  # of the charge; None: not proven
+    # What machines cost at least that serve as many pods, tier by tier; None: not known. Penalties are no part of it.
+    least: float | None
+    proven: bool  # each step has a bound; with several of them, that may be none of the whole
     columns: int = 0  # patterns that were made for it
     left: tuple[float, ...] = ()  # of each limit
 
@@ -59,34 +66,62 @@ def _served_in_part(problem: Problem, found: Staged, gangs: Sequence[str]) -> li
 
 def _by_priority(problem: Problem, stages: Stages, effort: Effort) -> Staged:
     """All at once; only if pods stay unserved, those of the highest priority first."""
-    tier, priority = stages.tier, stages.priority
+    priority, tiers = stages.priority, [(stages.tier == each) | (stages.tier == 0) for each in stages.tiers or [0]]
     every = np.ones(problem.classes, np.bool_)
-    found = _run(problem, [(every, allowed) for allowed in _tiers(tier)], effort)
+    found = _run(problem, [(every, allowed) for allowed in tiers], effort)
     levels = sorted(set(priority[problem.count > 0].tolist()), reverse=True)
     if len(levels) < 2 or not any(found.unserved):
         return found
-    steps = [(priority == level, allowed) for level in levels for allowed in _tiers(tier)]
-    return replace(_run(problem, steps, effort), bound=None)
-
-
-def _tiers(tier: Ints) -> list[Bools]:
-    """What is there already takes part in each."""
-    return [(tier == each) | (tier == 0) for each in sorted(set(tier.tolist()) - {0})] or [tier == 0]
+    steps = [(priority == level, allowed) for level in levels for allowed in tiers]
+    return replace(_run(problem, steps, effort), least=None, proven=False)
 
 
 def _run(problem: Problem, steps: Sequence[Step], effort: Effort) -> Staged:
     bought = _Bought(problem)
-    bound: float | None = 0.0
-    columns = 0
+    least, added_up, proven, columns = 0.0, True, True, 0
+    decided = True  # which pods come to the next step
     for rows, sources in steps:
         part = bought.rest(rows, sources)
         if not part.count.any():
             continue
+        added_up &= decided and _same_supply(part, sources, bought.machines)
         solved = solve(part, effort)
         bought.add(solved.packing.machines)
         columns += solved.columns
-        bound = bound + solved.bound.least if bound is not None and solved.bound.proven else None
-    return Staged(together(bought.machines), tuple(bought.count.tolist()), bound, columns, tuple(bought.room.tolist()))
+        decided = _leaves_no_choice(part, solved.packing)
+        proven &= solved.bound.proven
+        penalties = solved.packing.charged - solved.packing.cost
+        least += max(solved.bound.least - penalties, 0.0)
+    return Staged(
+        together(bought.machines),
+        tuple(bought.count.tolist()),
+        least if proven and added_up else None,
+        proven,
+        columns,
+        tuple(bought.room.tolist()),
+    )
+
+
+def _leaves_no_choice(part: Problem, packing: Packing) -> bool:
+    """Whether every answer that serves as many pods passes the same ones on to the next step.
+
+    Otherwise the bound of the next step is one of these pods only, and the steps' bounds cannot be added up.
+    """
+    could = (part.count > 0) & (part.hosts & (part.stock > 0)).any(axis=1)
+    return bool(could.sum() <= 1) or not np.array(packing.unserved, np.int64)[could].any()
+
+
+def _same_supply(part: Problem, sources: Bools, earlier: Sequence[PackedMachines]) -> bool:
+    """Whether these pods find the same stock and limits, or more than they can use, whatever earlier steps bought."""
+    pods, mine = int(part.count.sum()), np.flatnonzero(sources)  # a machine holds at least one pod
+    for source in {each.source for each in earlier}:
+        drawn = mine[(part.shelves[mine] == part.shelves[source]) & (mine != source)]
+        if (part.stock[drawn] < pods).any():
+            return False
+        for limit in part.limits:
+            if limit.use[source] > 0 and limit.use[mine].max(initial=0.0) * pods > limit.most:
+                return False
+    return True
 
 
 @dataclass(slots=True)

@@ -99,6 +99,8 @@ class PlanInput:
     spot_loss: Mapping[SpotKind, float] = field(default_factory=dict)  # an hour; a kind that is missing: as assumed
     not_for: Mapping[str, frozenset[str]] = field(default_factory=dict)  # pod uid → offer keys not bought for it again
     refused: Mapping[str, str] = field(default_factory=dict)  # pod uid → why nothing is bought for it now
+    # By gang: uids of its pods that need no machine, wherever they are.
+    gang_members: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +143,11 @@ class Plan:
     placed: Mapping[str, str] = field(default_factory=dict)  # pod uid → name of the capacity that has room for it
     unserved: tuple[Unserved, ...] = ()
     cost: int = 0  # micro-dollars per hour, of the orders
-    bound: int = 0  # no plan costs less; 0: not proven
+    # No plan that serves as many pods costs less, what the loss of spot machines is expected to cost counted in both;
+    # 0: not proven.
+    bound: int = 0
     gap: float | None = None  # how far above the bound the cost is, as a share of it; None: the bound is not proven
+    bound_without: tuple[str, ...] = ()  # what the bound leaves out: "zone topology", "pool weights"
     columns: int = 0  # patterns that were made for it
 
 

@@ -16,6 +16,7 @@ STATUSES = {
 }
 MADE_AT = "2019-04-01T00:00:00.000-07:00"
 STAGED_AFTER = timedelta(seconds=10)
+MAINTAINED_FOR = timedelta(hours=4)
 
 
 def link(project: str, path: str) -> str:
@@ -133,8 +134,24 @@ def instance(project: str, machine: SimulatedMachine, now: datetime) -> dict[str
         row["guestAccelerators"] = [{"acceleratorType": kind, "acceleratorCount": detail["count"]}]
     if machine.running_at is not None:
         row["lastStartTimestamp"] = moment(machine.running_at)
+        row["resourceStatus"] = _resource_status(machine, machine.running_at)
     if machine.why and machine.phase in (Phase.STOPPED, Phase.LOST):
         row["statusMessage"] = machine.why
+    return row
+
+
+def _resource_status(machine: SimulatedMachine, running_at: datetime) -> dict[str, Any]:
+    row: dict[str, Any] = {"scheduling": {}}
+    if machine.max_run is not None:
+        row["scheduling"]["terminationTimestamp"] = moment(running_at + machine.max_run)
+    if machine.ends_at is not None:
+        row["upcomingMaintenance"] = {
+            "type": "UNSCHEDULED",
+            "maintenanceStatus": "PENDING",
+            "canReschedule": False,
+            "windowStartTime": moment(machine.ends_at),
+            "windowEndTime": moment(machine.ends_at + MAINTAINED_FOR),
+        }
     return row
 
 

@@ -35,7 +35,7 @@ def row(machine: SimulatedMachine, now: datetime) -> dict[str, Any]:
     product, detail = machine.product, machine.product.detail
     actual, intended, current, following = _states(machine, now)
     reachable = machine.phase is Phase.RUNNING and not machine.addressless
-    started = machine.created_at.timestamp()
+    started, ends = machine.created_at.timestamp(), machine.ends_at or detail["ends_at"]
     return {
         "id": int(machine.id),
         "label": machine.name or None,
@@ -92,8 +92,8 @@ def row(machine: SimulatedMachine, now: datetime) -> dict[str, Any]:
         "storage_cost": detail["storage_cost"],
         "storage_total_cost": machine.idle_rate_microusd / 1_000_000,
         "start_date": started,
-        "end_date": detail["ends_at"].timestamp(),
-        "duration": (detail["ends_at"] - now).total_seconds(),
+        "end_date": ends.timestamp(),
+        "duration": (ends - now).total_seconds(),
         "uptime_mins": (now - machine.running_at).total_seconds() / 60 if machine.running_at else None,
         "reliability2": detail["reliability"],
         "verification": verification(product.trust),

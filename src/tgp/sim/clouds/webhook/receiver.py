@@ -101,18 +101,29 @@ class WebhookReceiver(Simulator):
 
     # -- by hand -------------------------------------------------------------------------------------------------------
 
-    def switch_on_by_hand(self, name: str) -> SimulatedMachine:
-        """A person presses the button: the machine is on, and for no order."""
-        tenant = self.fleet.accounts.of(self.key)
-        assert tenant is not None, "the owner has an account"
-        return self.fleet.rent(tenant, WantedMachine(f"{name}@{PLACE}", "", by_hand=True))
+    def switch_on_by_hand(self, name: str, *, booted: bool = False) -> SimulatedMachine:
+        """A person presses the button: the machine is on, and for no order. `booted`: it was up before we came."""
+        machine = self.fleet.rent(self._owner(), WantedMachine(f"{name}@{PLACE}", "", by_hand=True, booted=booted))
+        self.fleet.advance()
+        return machine
 
     def switch_off_by_hand(self, name: str) -> None:
-        tenant = self.fleet.accounts.of(self.key)
-        assert tenant is not None, "the owner has an account"
-        machine = self._occupant(tenant, name)
+        machine = self._occupant(self._owner(), name)
         assert machine is not None, f"{name} is off"
         self.fleet.end(machine)
+
+    def is_on(self, name: str) -> bool:
+        return self._occupant(self._owner(), name) is not None
+
+    def lose_power(self, name: str) -> None:
+        """It is off at once, if it was on."""
+        if (machine := self._occupant(self._owner(), name)) is not None:
+            self.fleet.vanish(machine)
+
+    def _owner(self) -> Tenant:
+        tenant = self.fleet.accounts.of(self.key)
+        assert tenant is not None, "the owner has an account"
+        return tenant
 
     # -- buttons -------------------------------------------------------------------------------------------------------
 

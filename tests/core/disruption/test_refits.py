@@ -1,0 +1,89 @@
+"""Where the pods of candidates would go: each is replaced by its own pool, exchanged by any beside it."""
+
+from dataclasses import replace
+
+from tests.core.disruption.exchange_worlds import a_serving_pod, an_offer, consolidated_pool
+from tests.core.disruption.machines import a_machine
+from tests.core.pools.planner.worlds import NOW, a_market, a_world
+from tgp.core.disruption.causes import FoundExchange, Standing
+from tgp.core.disruption.move_steps import DisruptionObservation, PoolMachines
+from tgp.core.disruption.refits import refits
+from tgp.core.model.kube_object import KubeObject
+from tgp.core.model.object_key import ObjectKey
+from tgp.core.pools.planner.world import LimitRoom
+
+FIRST, SECOND = consolidated_pool("first"), consolidated_pool("second")
+ONE, TWO = ObjectKey("default", "r1"), ObjectKey("default", "r2")
+
+
+def drifted(name):
+    machine = a_machine(name, idle=None, pods=(a_serving_pod(f"pod-{name}"),), annotations={"tgp.io/drift-hash": "1-x"})
+    return replace(machine, stamp="1-y")
+
+
+def exchanged(name, *keys):
+    machine = a_machine(name, idle=None, pods=(a_serving_pod(f"pod-{name}"),))
+    return replace(machine, exchange=FoundExchange("for less", keys))
+
+
+def planned(first, second, *pools, gpus=2, **rest):
+    """Of machines of two pools, with one offer on sale; by `pools`."""
+    members = tuple(
+        PoolMachines(KubeObject(key=pool.key, value=pool.pool), machines)
+        for pool, machines in ((FIRST, first), (SECOND, second))
+    )
+    every = [machine for each in members for machine in each.machines]
+    standing = {each.record.key: Standing(each, FIRST.pool, 2_000_000) for each in every}
+    world = a_world((), a_market(an_offer("one", 1.0, gpus)), *(pools or (FIRST, SECOND)), **rest)
+    keys = tuple(each.record.key for each in every)
+    return refits(DisruptionObservation(members, NOW, standing=standing), keys, world, {}, ()).refits
+
+
+def bought(refit):
+    return [order.pool.name for order in refit.orders]
+
+
+def test_a_machine_is_replaced_by_one_of_its_own_pool():
+    found = planned((drifted("r1"),), (drifted("r2"),))
+
+    assert (bought(found[ONE]), bought(found[TWO])) == (["first"], ["second"])
+
+
+def test_a_pool_that_may_not_buy_replaces_nothing_and_the_other_does():
+    found = planned((drifted("r1"),), (drifted("r2"),), replace(FIRST, stopped="NotReady: it is suspended"), SECOND)
+
+    assert (found[ONE].orders, found[ONE].unserved) == ((), "team/first: it is suspended")
+    assert bought(found[TWO]) == ["second"]
+
+
+def test_a_pool_that_only_observes_replaces_nothing_and_the_other_does():
+    found = planned((drifted("r1"),), (drifted("r2"),), SECOND)
+
+    assert found[ONE].unserved == "the pool buys nothing: it only observes, or its class is missing"
+    assert bought(found[TWO]) == ["second"]
+
+
+def test_machines_of_two_pools_that_are_exchanged_together_share_what_is_bought():
+    found = planned((exchanged("r1", ONE, TWO),), (exchanged("r2", ONE, TWO),))
+
+    assert found[ONE] == found[TWO]
+    assert len(found[ONE].orders) == 1
+
+
+def test_an_exchange_is_bought_by_any_pool_that_may():
+    """What stops the pool of a candidate does not stop the pool that buys."""
+    pools = (replace(FIRST, stopped="NotReady: it is suspended"), SECOND)
+    found = planned((exchanged("r1", ONE),), (), *pools)
+
+    assert (bought(found[ONE]), found[ONE].unserved) == (["second"], "")
+
+
+def test_a_limit_that_keeps_a_drifted_machine_is_told_with_what_it_lacks_and_for_how_long():
+    room = LimitRoom("GPUNodePool team/first: limits.resources[nodes] is 1", "nodes", 0, frozenset({FIRST.key}))
+    found = planned((drifted("r1"),), (), limits=(room,))[ONE]
+
+    assert (found.orders, found.limited) == ((), True)
+    assert found.unserved == (
+        "GPUNodePool team/first: limits.resources[nodes] is 1, which has no room for it: it needs 1 machine more for "
+        "about 10m, while both count"
+    )
