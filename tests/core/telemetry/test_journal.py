@@ -228,7 +228,7 @@ TABLE = [
     (
         facts.TerminationFailing(TRAIN, "vast", "4711", 3, "Vast.ai says 500", 410_000),
         "WARNING",
-        ("tgp_error_answers_total", VAST, 1),
+        ("tgp_termination_errors_total", VAST, 1),
         (
             True,
             "TerminationFailing",
@@ -244,7 +244,7 @@ TABLE = [
     (
         facts.OrphanTerminationFailing(ACCESS, "4711", TOKEN, 3, "Vast.ai says 500", 410_000),
         "WARNING",
-        ("tgp_error_answers_total", VAST, 1),
+        ("tgp_termination_errors_total", VAST, 1),
         None,
     ),
     (

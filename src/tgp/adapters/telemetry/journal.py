@@ -301,7 +301,7 @@ class LiveJournal:
             case OrphanFound():
                 return self._metrics.orphans_found
             case OrphanTerminationFailing():
-                return self._metrics.error_answers
+                return self._metrics.termination_errors
             case OrphanTerminated():
                 return self._metrics.orphans_terminated
             case OrphanGone():
@@ -340,7 +340,7 @@ class LiveJournal:
             case ProtectionHolds():
                 metrics.protection_holds.inc()
             case TerminationFailing():
-                metrics.error_answers.labels(fact.provider).inc()
+                metrics.termination_errors.labels(fact.provider).inc()
             case ExpiresSoon() | MeshJoined():
                 pass  # the condition of the same kind is counted
             case _:

@@ -266,8 +266,8 @@ class Metrics:
         self.protection_holds = Counter(
             "tgp_protection_holds_total", "Drains that wait for a pod marked do-not-disrupt", registry=of
         )
-        self.error_answers = Counter(
-            "tgp_error_answers_total", "Machines still listed after a termination", ["provider"], registry=of
+        self.termination_errors = Counter(
+            "tgp_termination_errors_total", "Machines still listed after a termination", ["provider"], registry=of
         )
         self.orphans_found = Counter(
             "tgp_orphans_found_total", "Machines with a tgp token that no request owns", ["provider"], registry=of
