@@ -401,7 +401,7 @@ def _attempts(attempts: Sequence[Attempt], width: int) -> list[Text]:
 def _outcome(attempt: Attempt) -> tuple[str, str]:
     if attempt.outcome is None:
         return "unknown yet", "yellow"
-    return attempt.outcome, "green" if attempt.outcome in {"Launched", "Returned"} else "red"
+    return attempt.outcome, "green" if attempt.outcome in {"Launched", "Terminated"} else "red"
 
 
 def _attempt_item(attempt: Attempt) -> AttemptItem:
