@@ -430,14 +430,14 @@ def test_a_move_that_cannot_go_on_is_taken_back(machine, refit, rest, reason):
         assert step.retry
 
 
-def test_a_replacement_that_was_withdrawn_is_named_with_the_cause():
+def test_a_replacement_that_could_not_be_bought_is_named_with_the_cause():
     why = "ImageRefused: the image factory has no Talos v1.13.1"
     (name,) = ORDERED["tgp.io/replaced-by"].split(",")
-    withdrawn = {ObjectKey("default", name): why}
-    step = only(refitted(drifting(annotations=ORDERED), Refit(), withdrawn=withdrawn))
+    replanned = {ObjectKey("default", name): why}
+    step = only(refitted(drifting(annotations=ORDERED), Refit(), replanned=replanned))
 
     assert isinstance(step, TakeBack)
-    assert f"Replacement {name} was withdrawn: {why}" in step.why
+    assert f"Replacement {name} could not be bought: {why}" in step.why
 
 
 @pytest.mark.parametrize(

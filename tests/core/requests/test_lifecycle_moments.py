@@ -124,7 +124,7 @@ TWICE = Claims(end=Repeated(2, timedelta(seconds=5)))
         (NOW, TWICE, None, None),  # and one that is over, while the machine runs, is none at all
         (NOW + timedelta(hours=1), TWICE, NOW + timedelta(hours=2), NOW + timedelta(hours=1)),  # moved
         (NOW + timedelta(hours=1), NO_CLAIMS, NOW + timedelta(hours=2), NOW + timedelta(hours=2)),
-        (None, NO_CLAIMS, NOW + timedelta(hours=2), None),  # withdrawn
+        (None, NO_CLAIMS, NOW + timedelta(hours=2), None),  # abandoned
         (PROVIDER_ENDS, TWICE, None, None),  # as ordered
     ],
 )

@@ -358,10 +358,10 @@ TABLE = [
         None,
     ),
     (
-        facts.RequestWithdrawn(POD_SUBJECT, "sold out"),
+        facts.RequestReplanned(POD_SUBJECT, "sold out"),
         "INFO",
-        ("tgp_withdrawn_requests_total", {}, 1),
-        (False, "Withdrawn", "Request is deleted, and its pods are planned for again: sold out"),
+        ("tgp_replanned_requests_total", {}, 1),
+        (False, "RequestReplanned", "Request is deleted, and its pods are planned for again: sold out"),
     ),
     (
         facts.AlertRaised(POD_SUBJECT, "80", "Use has reached 80 % of the quota"),

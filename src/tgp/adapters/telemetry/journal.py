@@ -75,7 +75,7 @@ from tgp.core.model.facts import (
     ProviderRecovered,
     ReconcileFailed,
     ReplacementBilled,
-    RequestWithdrawn,
+    RequestReplanned,
     RightsMissing,
     SavingsPromised,
     ScaleUpNotTriggered,
@@ -178,7 +178,7 @@ class LiveJournal:
                 | DisruptionCounted()
                 | SavingsPromised()
                 | ReplacementBilled()
-                | RequestWithdrawn()
+                | RequestReplanned()
                 | PodNominated()
                 | NominationUnsupported()
             ):
@@ -276,10 +276,10 @@ class LiveJournal:
                 labels = (fact.pool.namespace, fact.pool.name)
                 self._metrics.exchanged.labels(*labels, "paid").inc(fact.paid_microusd / MILLION)
                 self._metrics.exchanged.labels(*labels, "replaced").inc(fact.replaced_microusd / MILLION)
-            case RequestWithdrawn():
-                self._metrics.withdrawn.inc()
+            case RequestReplanned():
+                self._metrics.replanned.inc()
                 message = f"Request is deleted, and its pods are planned for again: {fact.why}"
-                self._events.emit(fact.subject, warning=False, reason="Withdrawn", message=message)
+                self._events.emit(fact.subject, warning=False, reason="RequestReplanned", message=message)
             case PodNominated():
                 self._metrics.nominations.inc()
                 message = f"Node {fact.node} was bought for this pod, and room is kept for it there"

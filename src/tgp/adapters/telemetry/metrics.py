@@ -118,8 +118,8 @@ class Metrics:
         self.unserved = Gauge(
             "tgp_unserved_pods", "Pods that the last plan found no machine for, by reason", ["reason"], registry=of
         )
-        self.withdrawn = Counter(
-            "tgp_withdrawn_requests_total", "Requests of pools that could not buy what was planned", registry=of
+        self.replanned = Counter(
+            "tgp_replanned_requests_total", "Requests of pools that could not buy what was planned", registry=of
         )
         self.moves = Counter(
             "tgp_moves_total",

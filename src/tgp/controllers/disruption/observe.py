@@ -254,7 +254,7 @@ class DisruptionObserver:
             standing=self._standings(members, now),
             going=frozenset(node.name for each in others if (node := self._node_of(each)) is not None),
             parted=parted_moves(under_way, key.namespace, others),
-            withdrawn=dict(self._memory.withdrawals),
+            replanned=dict(self._memory.replanned),
         )
 
     def _members(

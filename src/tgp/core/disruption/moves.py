@@ -458,8 +458,8 @@ class _Look:
         there = {each.record.key.name: each for each in self._seen.replacements.get(move_of(machine.record), ())}
         for name in replaced_by(machine.record):
             if name not in there:
-                why = self._seen.withdrawn.get(ObjectKey(machine.record.key.namespace, name), "")
-                return f"{name} was withdrawn: {why}" if why else f"{name} is gone"
+                why = self._seen.replanned.get(ObjectKey(machine.record.key.namespace, name), "")
+                return f"{name} could not be bought: {why}" if why else f"{name} is gone"
         for name, each in sorted(there.items()):
             ending = holds(each.record, "Terminating") or holds(each.record, "Ended")
             if each.record.deleting or has_ended(each.record) or ending is not None:

@@ -527,7 +527,7 @@ class ReplacementBilled(Struct, frozen=True):
     replaced_microusd: int  # what the machines that it replaced would have cost
 
 
-class RequestWithdrawn(Struct, frozen=True):
+class RequestReplanned(Struct, frozen=True):
     """A pool's request could not buy the offer that was planned: it is deleted, and its pods are planned for again."""
 
     subject: FactSubject
@@ -608,7 +608,7 @@ PoolFact: TypeAlias = (
     | DisruptionCounted
     | SavingsPromised
     | ReplacementBilled
-    | RequestWithdrawn
+    | RequestReplanned
     | PodNominated
     | NominationUnsupported
 )
