@@ -44,7 +44,7 @@ from tgp.core.access import certificate, kept_answers, token
 from tgp.core.budgets import account, recreation, resume, spans, victims
 from tgp.core.budgets.status import GATHERED, IDLE_AFTER
 from tgp.core.classes import default_class, market_status
-from tgp.core.disruption import candidates, causes, exchange, illness, market_moves, moves, restart_cost
+from tgp.core.disruption import candidates, causes, exchange, health, market_moves, moves, restart_cost
 from tgp.core.inventory import orphan_evidence, orphans
 from tgp.core.inventory.limits import COUNTED_ON_FOR
 from tgp.core.model import cooldowns, offer_query
@@ -201,8 +201,8 @@ FIGURES = (
     Figure(DISRUPTION, "without GPUs are evicted, for {} at most", moves.EVICTED_FIRST_FOR),
     Figure(DISRUPTION, "purchases are paused, or after {}: replacements", moves.MOVE_AT_MOST),
     Figure(DISRUPTION, "nothing is disrupted for {}; after that", BELIEVED_AFTER),
-    Figure(DISRUPTION, "have not been allocatable for {}, or", illness.GPUS_MISSING_FOR),
-    Figure(DISRUPTION, "a machine is replaced for it ({} if none", illness.USUAL_AFTER),
+    Figure(DISRUPTION, "have not been allocatable for {}, or", health.GPUS_MISSING_FOR),
+    Figure(DISRUPTION, "a machine is replaced for it ({} if none", health.USUAL_AFTER),
     Figure(DISRUPTION, "from that provider for {};", cooldown.FIRST_COOLDOWN),
     Figure(DISRUPTION, "that time doubles, to {} at most", cooldowns.LONGEST_COOLDOWN),
     Figure(DISRUPTION, "lost in a pool within {}, the", machine_failures.COUNTED_FOR),
@@ -312,7 +312,7 @@ FIGURES = (
     Figure(PLANNER, "loss would cause: {}", timedelta(hours=sources.RESTART_HOURS)),
     Figure(PLANNER, "memory counts {} and CPU", sources.KERNEL_SHARE),
     Figure(PLANNER, "and CPU {} less", timedelta(minutes=sources.SYSTEM_CPU_MILLI)),  # 200m, read as the others are
-    Figure(DISRUPTION, "While more than {}", illness.MOST_ILL_PERCENT / 100),
+    Figure(DISRUPTION, "While more than {}", health.MOST_UNHEALTHY_PERCENT / 100),
     Figure(DISRUPTION, "Without any, one of {} does", share_of(DisruptionRule, "nodes")),
     Figure(DISRUPTION, "`minSavings` ({} unless", share_of(PoolDisruption, "min_savings")),
     Figure(SAFETY, "applies and runs {} of them", 1 / mutants.SHARE),

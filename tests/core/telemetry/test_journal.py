@@ -328,9 +328,9 @@ TABLE = [
         None,
     ),
     (
-        facts.DisruptionCounted(ObjectKey("a", "b"), ill=3, halted=True, left={"Empty": 1}),
+        facts.DisruptionCounted(ObjectKey("a", "b"), unhealthy=3, halted=True, left={"Empty": 1}),
         "INFO",
-        ("tgp_ill_nodes", {"namespace": "a", "pool": "b"}, 3),
+        ("tgp_unhealthy_nodes", {"namespace": "a", "pool": "b"}, 3),
         None,
     ),
     (

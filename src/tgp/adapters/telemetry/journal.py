@@ -240,7 +240,7 @@ class LiveJournal:
     def _disruption(self, fact: DisruptionCounted) -> None:
         labels = (fact.pool.namespace, fact.pool.name)
         self._metrics.disturbed_nodes.labels(*labels).set(fact.disturbed)
-        self._metrics.ill_nodes.labels(*labels).set(fact.ill)
+        self._metrics.unhealthy_nodes.labels(*labels).set(fact.unhealthy)
         self._metrics.repair_halted.labels(*labels).set(fact.halted)
         for reason, count in fact.left.items():
             self._metrics.budget_left.labels(*labels, reason).set(count)

@@ -142,10 +142,12 @@ class Metrics:
             ["namespace", "pool", "reason"],
             registry=of,
         )
-        self.ill_nodes = Gauge("tgp_ill_nodes", "Nodes of pools that are ill", ["namespace", "pool"], registry=of)
+        self.unhealthy_nodes = Gauge(
+            "tgp_unhealthy_nodes", "Nodes of pools that are unhealthy", ["namespace", "pool"], registry=of
+        )
         self.repair_halted = Gauge(
             "tgp_repair_halted",
-            "1 while too many nodes of a pool are ill at once, so that no ill node is replaced",
+            "1 while too many nodes of a pool are unhealthy at once, so that no unhealthy node is replaced",
             ["namespace", "pool"],
             registry=of,
         )

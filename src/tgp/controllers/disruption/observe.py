@@ -22,7 +22,7 @@ from tgp.core.disruption.candidates import HELD_FOR, begins_at, standing_of, why
 from tgp.core.disruption.causes import WHEN_UNDERUTILIZED, FoundExchange, Machine, Standing, holds
 from tgp.core.disruption.drift import stamp_of
 from tgp.core.disruption.ending import EndingMachine
-from tgp.core.disruption.illness import RepairRule, gpus_missing, illness_of
+from tgp.core.disruption.health import RepairRule, gpus_missing, health_problem_of
 from tgp.core.disruption.machine_state import (
     CONDITION,
     is_going,
@@ -282,9 +282,9 @@ class DisruptionObserver:
     ) -> dict[str, datetime]:
         """By uid of a request, since when; what is there again, or gone, is forgotten."""
         known = self._missing.pop(pool, {})
-        ill = [each.uid_text for each in records if gpus_missing(each, self._node_of(each))]
-        if ill:
-            self._missing[pool] = {uid: known.get(uid, now) for uid in ill}
+        unhealthy = [each.uid_text for each in records if gpus_missing(each, self._node_of(each))]
+        if unhealthy:
+            self._missing[pool] = {uid: known.get(uid, now) for uid in unhealthy}
         return self._missing.get(pool, {})
 
     def _node_of(self, record: KubeObject[GPURequest]) -> Node | None:
@@ -346,7 +346,7 @@ class DisruptionObserver:
             given_up=self._memory.given_up.get(record.key, ""),
             keeps_place=keeps_place(record, moves),
             stamp=self._stamp(pool, offer.provider) if offer is not None and pool is not None else "",
-            illness=illness_of(node, gpus_missing(record, node), missing_since, self._repair_rules),
+            health_problem=health_problem_of(node, gpus_missing(record, node), missing_since, self._repair_rules),
             boot=timedelta(seconds=shape.boot_seconds if shape is not None else 0),
             stays_until=kept_on_until(record, class_of(pool, self._views.classes), now) if pool is not None else None,
         )

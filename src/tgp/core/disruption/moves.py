@@ -20,11 +20,11 @@ from tgp.core.disruption.causes import (
     EMPTY,
     EXPIRED,
     FORCED,
-    ILL,
     MOVES_ON,
     NOT_BUDGETED,
     SURPLUS,
     UNDERUTILIZED,
+    UNHEALTHY,
     DisruptionCause,
     Machine,
     NoCause,
@@ -33,7 +33,7 @@ from tgp.core.disruption.causes import (
     holds,
 )
 from tgp.core.disruption.drift import STAMP, to_stamp
-from tgp.core.disruption.illness import repair_halted
+from tgp.core.disruption.health import repair_halted
 from tgp.core.disruption.machine_state import (
     CONDITION,
     HALTED,
@@ -52,7 +52,7 @@ from tgp.core.disruption.machine_state import (
     move_of,
     needs_place,
     new_move,
-    nodes_and_ill,
+    nodes_and_unhealthy,
     pods_to_move,
     read_retry,
     replaced_by,
@@ -133,7 +133,7 @@ class _Counts:
     def __init__(self, seen: PoolMachines) -> None:
         self.key = seen.pool.key
         self.rules = seen.value.spec.disruption.budgets
-        self.nodes, self.ill = nodes_and_ill(seen)
+        self.nodes, self.unhealthy = nodes_and_unhealthy(seen)
         self.disturbed = sum(disturbed(each) for each in seen.machines)
         moving = [each for each in seen.machines if move_of(each.record) and not disturbed(each)]
         self.begun = sum(was_ready(each.record) for each in moving)
@@ -291,9 +291,9 @@ class _Look:
 
     def _halted(self, machine: Machine, cause: DisruptionCause) -> _Block | None:
         counts = self._counts[machine.record.key]
-        if cause.reason != ILL or not repair_halted(counts.ill, counts.nodes):
+        if cause.reason != UNHEALTHY or not repair_halted(counts.unhealthy, counts.nodes):
             return None
-        return _Block(HALTED, f"{cause.reason}: {cause.message}. {halt_text(counts.ill, counts.nodes)}")
+        return _Block(HALTED, f"{cause.reason}: {cause.message}. {halt_text(counts.unhealthy, counts.nodes)}")
 
     def _protected(self, machine: Machine, cause: DisruptionCause) -> _Block | None:
         """Where its drain ends some time, it waits for pods: they hold nothing back before it.

@@ -507,8 +507,8 @@ class DisruptionCounted(Struct, frozen=True):
 
     pool: ObjectKey
     disturbed: int = 0  # nodes that count against its budgets now
-    ill: int = 0  # nodes with which something is wrong
-    halted: bool = False  # so many are ill that none is replaced for that
+    unhealthy: int = 0  # nodes with which something is wrong
+    halted: bool = False  # so many are unhealthy that none is replaced for that
     left: Mapping[str, int] = {}  # by reason: how many more nodes its budgets allow to be disrupted
 
 
