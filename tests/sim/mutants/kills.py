@@ -108,7 +108,7 @@ KILLS: dict[str, Kill] = {
     "shared-with-marketplace-hosts": Kill("a-marketplaces-host", "J7"),
     "short-settle": Kill("cut-off-while-it-orders", "I9"),
     "stopped-is-gone": Kill("outbid", "I9"),
-    "strays-halt-the-sweep": Kill("declared-over", "I2"),
+    "unclaimed-halt-the-sweep": Kill("declared-over", "I2"),
     "tenant-reaches-all-namespaces": Kill(
         "budget-of-a-tenant-over-all-namespaces", "a tenant evicted the pods of others"
     ),
