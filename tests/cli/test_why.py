@@ -273,7 +273,7 @@ def test_programs_read_the_same_answer():
 
     assert found["kind"] == "RequestReason"
     assert found["reason"] == "LimitReached"
-    assert found["held"] is True
+    assert found["purchasesPaused"] is True
     assert [row["usdPerHour"] for row in found["holders"]] == [2.4, 0.34]
     json.dumps(found)
 

@@ -290,7 +290,7 @@ def _item(row: CheckRow) -> ProviderCheckItem:
         "keyVariable": row.variable,
         "message": plain(row.why),
         "account": row.account,
-        "rights": [{"name": right.name, "held": right.held, "note": plain(right.note)} for right in row.rights],
+        "rights": [{"name": right.name, "granted": right.held, "note": plain(right.note)} for right in row.rights],
         "balanceUsd": usd(row.balance_microusd),
         "quota": plain(row.quota),
         "canBuy": row.can_buy,

@@ -257,7 +257,7 @@ def as_document(asked: Enquiry) -> RequestReason:
         usdPerHour=usd(timeline.hourly_microusd),
         usdSpent=usd(timeline.spent_microusd),
         nodeClass=asked.class_name or None,
-        held=asked.held,
+        purchasesPaused=asked.held,
         suspended=bool(asked.node_class is not None and asked.node_class.spec.suspend),
         attempts=[_attempt_item(attempt) for attempt in timeline.attempts],
         holders=None
