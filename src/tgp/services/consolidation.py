@@ -14,7 +14,7 @@ from tgp.core.disruption.candidates import HELD_FOR, standing_of, with_stopped
 from tgp.core.disruption.causes import UNDERUTILIZED, WHEN_UNDERUTILIZED, Machine, Standing
 from tgp.core.disruption.ending import EndingMachine
 from tgp.core.disruption.exchange import Consolidation, ExchangeInput, exchanges
-from tgp.core.disruption.machine_state import CONDITION, UNPROVEN, disturbed, is_going, keeps_place
+from tgp.core.disruption.machine_state import CONDITION, UNPROVEN, disrupted, is_going, keeps_place
 from tgp.core.disruption.move_steps import DisruptionObservation
 from tgp.core.disruption.refits import refits
 from tgp.core.model.attempts import attempts_of, open_attempt, provider_of
@@ -157,7 +157,7 @@ def _waits_for(pools: Sequence[_Pool], world: TerminalWorld) -> str:
     if world.visible.hold is not None:
         return f"all purchases are paused ({world.visible.hold})"
     for pool in pools:
-        missing = sum(disturbed(each.machine) for each in pool.machines)
+        missing = sum(disrupted(each.machine) for each in pool.machines)
         rules = pool.value.spec.disruption.budgets
         allowed = allowance(rules, UNDERUTILIZED, len(pool.machines), missing, world.visible.now)
         if not allowed:

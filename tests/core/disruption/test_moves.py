@@ -13,7 +13,7 @@ from tests.core.pools.builders import NOW, a_condition, a_pod, a_pool, ago, an_a
 from tgp.api.nodepool import DisruptionRule
 from tgp.core.disruption.budgets import nodes_of
 from tgp.core.disruption.causes import FoundExchange
-from tgp.core.disruption.machine_state import disturbed, read_retry, spares
+from tgp.core.disruption.machine_state import disrupted, read_retry, spares
 from tgp.core.disruption.move_steps import (
     Delete,
     DisruptionObservation,
@@ -302,7 +302,7 @@ def test_empty_machines_need_no_plan():
 
 
 def test_a_machine_that_never_was_ready_disturbs_nothing():
-    assert not disturbed(a_machine(readyAt=None))
+    assert not disrupted(a_machine(readyAt=None))
 
 
 # -- replaced first ----------------------------------------------------------------------------------------------------
@@ -565,7 +565,7 @@ def test_no_look_disturbs_more_nodes_than_the_budget_allows(kinds, nodes):
     more = sum(isinstance(step, SetTaint) and step.effect == "NoSchedule" for step in steps)
 
     most = nodes_of(DisruptionRule(nodes=nodes), len(machines))
-    assert more == 0 or sum(disturbed(each) for each in machines) + more <= most
+    assert more == 0 or sum(disrupted(each) for each in machines) + more <= most
     keys = [step.machine.record.key for step in steps]
     assert len(set(keys)) == len(keys), "one step for a machine"
 

@@ -208,9 +208,9 @@ TABLE = [
         (True, "Lost", "Machine 4711 at Vast.ai was lost: outbid"),
     ),
     (
-        facts.LimitHolds(TRAIN, "cheap", "limits.maxNodes is 2, and 2 are in use"),
+        facts.LimitReached(TRAIN, "cheap", "limits.maxNodes is 2, and 2 are in use"),
         "INFO",
-        ("tgp_limit_holds_total", {"class": "cheap"}, 1),
+        ("tgp_limit_reached_total", {"class": "cheap"}, 1),
         (True, "LimitReached", "Class cheap: limits.maxNodes is 2, and 2 are in use"),
     ),
     (
@@ -220,10 +220,10 @@ TABLE = [
         (True, "ExpiresSoon", "Request expires at 2026-11-16T12:00:00Z; raise maxLifetime to keep the machine longer"),
     ),
     (
-        facts.ProtectionHolds(TRAIN, "pod team-a/notebook"),
+        facts.DrainBlocked(TRAIN, "pod team-a/notebook"),
         "INFO",
-        ("tgp_protection_holds_total", {}, 1),
-        (False, "ProtectionHolds", "Termination waits for pod team-a/notebook"),
+        ("tgp_drains_blocked_total", {}, 1),
+        (False, "DrainBlocked", "Termination waits for pod team-a/notebook"),
     ),
     (
         facts.TerminationFailing(TRAIN, "vast", "4711", 3, "Vast.ai says 500", 410_000),
@@ -324,7 +324,7 @@ TABLE = [
     (
         facts.DisruptionCounted(ObjectKey("a", "b"), 2),
         "INFO",
-        ("tgp_disturbed_nodes", {"namespace": "a", "pool": "b"}, 2),
+        ("tgp_disrupted_nodes", {"namespace": "a", "pool": "b"}, 2),
         None,
     ),
     (

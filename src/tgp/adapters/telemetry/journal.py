@@ -23,6 +23,7 @@ from tgp.core.model.facts import (
     ConditionChanged,
     DisruptionCounted,
     DisruptionNoted,
+    DrainBlocked,
     ExpiresSoon,
     Fact,
     HistoryRewound,
@@ -41,7 +42,7 @@ from tgp.core.model.facts import (
     LeadershipWon,
     LeaseFailing,
     LeaseReached,
-    LimitHolds,
+    LimitReached,
     MachineFact,
     MachineLaunched,
     MachineLost,
@@ -70,7 +71,6 @@ from tgp.core.model.facts import (
     PodNominated,
     PodsMoved,
     PoolFact,
-    ProtectionHolds,
     ProviderFailing,
     ProviderRecovered,
     ReconcileFailed,
@@ -239,7 +239,7 @@ class LiveJournal:
 
     def _disruption(self, fact: DisruptionCounted) -> None:
         labels = (fact.pool.namespace, fact.pool.name)
-        self._metrics.disturbed_nodes.labels(*labels).set(fact.disturbed)
+        self._metrics.disrupted_nodes.labels(*labels).set(fact.disrupted)
         self._metrics.unhealthy_nodes.labels(*labels).set(fact.unhealthy)
         self._metrics.repair_halted.labels(*labels).set(fact.halted)
         for reason, count in fact.left.items():
@@ -335,10 +335,10 @@ class LiveJournal:
                 cost.inc(fact.spent_microusd / MICRO)
             case MachineLost():
                 metrics.lost.labels(fact.provider).inc()
-            case LimitHolds():
-                metrics.limit_holds.labels(fact.node_class).inc()
-            case ProtectionHolds():
-                metrics.protection_holds.inc()
+            case LimitReached():
+                metrics.limit_reached.labels(fact.node_class).inc()
+            case DrainBlocked():
+                metrics.drains_blocked.inc()
             case TerminationFailing():
                 metrics.termination_errors.labels(fact.provider).inc()
             case ExpiresSoon() | MeshJoined():

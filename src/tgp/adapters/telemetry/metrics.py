@@ -133,8 +133,8 @@ class Metrics:
             ["reason"],
             registry=of,
         )
-        self.disturbed_nodes = Gauge(
-            "tgp_disturbed_nodes", "Nodes that count against disruption budgets", ["namespace", "pool"], registry=of
+        self.disrupted_nodes = Gauge(
+            "tgp_disrupted_nodes", "Nodes that count against disruption budgets", ["namespace", "pool"], registry=of
         )
         self.budget_left = Gauge(
             "tgp_disruption_budget_left",
@@ -262,11 +262,11 @@ class Metrics:
         self.lost = Counter(
             "tgp_lost_total", "Machines that disappeared without a termination by tgp", ["provider"], registry=of
         )
-        self.limit_holds = Counter(
-            "tgp_limit_holds_total", "Times a hard limit stopped a purchase", ["class"], registry=of
+        self.limit_reached = Counter(
+            "tgp_limit_reached_total", "Times a hard limit stopped a purchase", ["class"], registry=of
         )
-        self.protection_holds = Counter(
-            "tgp_protection_holds_total", "Drains that wait for a pod marked do-not-disrupt", registry=of
+        self.drains_blocked = Counter(
+            "tgp_drains_blocked_total", "Drains that wait for a pod marked do-not-disrupt", registry=of
         )
         self.termination_errors = Counter(
             "tgp_termination_errors_total", "Machines still listed after a termination", ["provider"], registry=of

@@ -34,7 +34,7 @@ from tgp.core.disruption.machine_state import (
     UNCONSOLIDATABLE,
     UNPROVEN,
     budgets_left,
-    disturbed,
+    disrupted,
     halt_text,
     nodes_and_unhealthy,
     pods_to_move,
@@ -342,8 +342,8 @@ class DisruptionReconciler:
         """What is told of the pool; when the numbers change by themselves."""
         (nodes, unhealthy), (left, edge) = nodes_and_unhealthy(seen), budgets_left(seen, now)
         halted = repair_halted(unhealthy, nodes)
-        disrupted = sum(disturbed(each) for each in seen.machines)
-        counted = DisruptionCounted(seen.pool.key, disrupted, unhealthy, halted, left)
+        going = sum(disrupted(each) for each in seen.machines)
+        counted = DisruptionCounted(seen.pool.key, going, unhealthy, halted, left)
         if self._counted.get(seen.pool.key) != counted:
             self._counted[seen.pool.key] = counted
             self._journal.note(counted)

@@ -64,7 +64,7 @@ def as_waiting(pod: Pod) -> Pod:
     return msgspec.structs.replace(pod, node="", nominated_node="", phase=PENDING, annotations=annotations)
 
 
-def disturbed(machine: Machine) -> bool:
+def disrupted(machine: Machine) -> bool:
     """Whether it counts against budgets: from the hard taint until it is gone, and while it is not Ready."""
     record, node = machine.record, machine.node
     if record.value is None or not was_ready(record):
@@ -87,7 +87,7 @@ def nodes_and_unhealthy(seen: PoolMachines) -> tuple[int, int]:
 def budgets_left(seen: PoolMachines, now: datetime) -> tuple[Mapping[str, int], datetime | None]:
     """By reason, how many more nodes of the pool may be disrupted now; and when that changes by itself."""
     rules, (nodes, _) = seen.value.spec.disruption.budgets, nodes_and_unhealthy(seen)
-    counted = sum(disturbed(each) for each in seen.machines)
+    counted = sum(disrupted(each) for each in seen.machines)
     found = {each: allowance(rules, each, nodes, counted, now) for each in BUDGETED}
     moments = [each.look_again_at for each in found.values() if each.look_again_at is not None]
     return {reason: each.left for reason, each in found.items()}, min(moments, default=None)

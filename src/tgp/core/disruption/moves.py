@@ -43,7 +43,7 @@ from tgp.core.disruption.machine_state import (
     UNPROVEN,
     bare_pod,
     blocking_budgets,
-    disturbed,
+    disrupted,
     halt_text,
     has_ended,
     is_ready,
@@ -134,8 +134,8 @@ class _Counts:
         self.key = seen.pool.key
         self.rules = seen.value.spec.disruption.budgets
         self.nodes, self.unhealthy = nodes_and_unhealthy(seen)
-        self.disturbed = sum(disturbed(each) for each in seen.machines)
-        moving = [each for each in seen.machines if move_of(each.record) and not disturbed(each)]
+        self.disrupted = sum(disrupted(each) for each in seen.machines)
+        moving = [each for each in seen.machines if move_of(each.record) and not disrupted(each)]
         self.begun = sum(was_ready(each.record) for each in moving)
         self.plans = MOST_PLANNED  # that are left for moves that would begin
 
@@ -286,7 +286,7 @@ class _Look:
         if block is not None or cause.reason in FORCED:
             return block
         counts = self._counts[machine.record.key]
-        allowed = self._allowance(machine, cause, counts.disturbed + counts.begun)
+        allowed = self._allowance(machine, cause, counts.disrupted + counts.begun)
         return None if allowed else self._over_budget(machine, cause, allowed)
 
     def _halted(self, machine: Machine, cause: DisruptionCause) -> _Block | None:
@@ -497,10 +497,10 @@ class _Look:
         if cause.reason not in NOT_BUDGETED:
             if (block := self._unevictable(machine, cause)) is not None:
                 return Say(machine, _under_way(machine, cause, block.message.rpartition(". ")[2]))
-            allowed = self._allowance(machine, cause, counts.disturbed)
+            allowed = self._allowance(machine, cause, counts.disrupted)
             if not allowed and cause.reason not in FORCED:
                 return Say(machine, _under_way(machine, cause, f"waits for {allowed.rule}"))
-        counts.disturbed += 1
+        counts.disrupted += 1
         counts.begun -= 1
         return SetTaint(machine, node, HARD.effect, self._rooms(machine))
 

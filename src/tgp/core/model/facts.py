@@ -347,7 +347,7 @@ class MachineLost(Struct, frozen=True):
     why: str
 
 
-class LimitHolds(Struct, frozen=True):
+class LimitReached(Struct, frozen=True):
     """A hard limit of its class or its pool keeps a request from buying."""
 
     subject: FactSubject
@@ -362,7 +362,7 @@ class ExpiresSoon(Struct, frozen=True):
     why_fixed: str = ""  # empty: a longer lifetime moves it
 
 
-class ProtectionHolds(Struct, frozen=True):
+class DrainBlocked(Struct, frozen=True):
     """A drain waits for a pod that is protected from disruption."""
 
     subject: FactSubject
@@ -506,7 +506,7 @@ class DisruptionCounted(Struct, frozen=True):
     """How the nodes of a pool count for its disruption. Noted when that changes."""
 
     pool: ObjectKey
-    disturbed: int = 0  # nodes that count against its budgets now
+    disrupted: int = 0  # nodes that count against its budgets now
     unhealthy: int = 0  # nodes with which something is wrong
     halted: bool = False  # so many are unhealthy that none is replaced for that
     left: Mapping[str, int] = {}  # by reason: how many more nodes its budgets allow to be disrupted
@@ -627,9 +627,9 @@ MachineFact: TypeAlias = (
     | MachineTerminating
     | MachineTerminated
     | MachineLost
-    | LimitHolds
+    | LimitReached
     | ExpiresSoon
-    | ProtectionHolds
+    | DrainBlocked
     | TerminationFailing
 )  # each is about one request: its `subject`
 
