@@ -215,7 +215,7 @@ FIGURES = (
     Figure(DISRUPTION, "as it was measured, otherwise {};", exchange.USUAL_BOOT),
     Figure(DISRUPTION, "and for {} those that became Ready", candidates.SETTLED_FOR),
     Figure(DISRUPTION, "after every search of the last {} has found", candidates.HELD_FOR),
-    Figure(DISRUPTION, "The next try is after {}, and", moves.RETRIES[0]),
+    Figure(DISRUPTION, "The next attempt is after {}, and", moves.RETRIES[0]),
     Figure(DISRUPTION, "the pause doubles, to {} at most", moves.RETRIES[-1]),
     Figure(POOLS, "Failed requests stay for {}", upkeep.FAILED_KEPT),
     Figure(POOLS, "stays for at least {} after it became ready", causes.SCHEDULED_WITHIN),

@@ -172,7 +172,7 @@ def test_the_budget_is_counted_once_more_before_pods_are_kept_off():
     step = only(seen(moving("r1"), lost, disruption={"budgets": [{"nodes": 1}]}))
 
     assert isinstance(step, Say)
-    assert "waits for spec.disruption.budgets[0] (nodes: 1)" in step.update.message
+    assert "waiting for spec.disruption.budgets[0] (nodes: 1)" in step.update.message
 
 
 def test_two_moves_do_not_take_the_last_place_of_a_budget_together():
@@ -368,7 +368,7 @@ def test_a_move_goes_step_by_step_and_pods_stay_until_the_replacement_is_ready()
     known = drifting(taint="PreferNoSchedule", annotations=ORDERED)
     waits = only(refitted(known, Refit(coming=("default/new",)), replacements=coming))
     assert isinstance(waits, Say)
-    assert "waits for" in waits.update.message
+    assert "waiting for" in waits.update.message
     ready = {"m1": (a_replacement(),)}
     hard = only(refitted(known, Refit(), replacements=ready))
     assert isinstance(hard, SetTaint)

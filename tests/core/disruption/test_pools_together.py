@@ -127,7 +127,7 @@ def test_a_budget_that_one_pool_has_used_up_holds_back_only_its_own_machine():
     steps = {step.machine.record.key.name: step for step in next_moves(seen)}
 
     assert isinstance(steps["r1"], Say)
-    assert "waits for spec.disruption.budgets[0] (nodes: 1)" in steps["r1"].update.message
+    assert "waiting for spec.disruption.budgets[0] (nodes: 1)" in steps["r1"].update.message
     assert isinstance(steps["r2"], SetTaint)
 
 

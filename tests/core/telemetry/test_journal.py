@@ -275,7 +275,7 @@ TABLE = [
         (
             True,
             "PlanCutShort",
-            f"No plan for 9 pods was found within 30s: {QUICK_PLANS}",
+            f"Planning 9 pods took longer than 30s. {QUICK_PLANS}",
         ),
     ),
     (
@@ -361,7 +361,7 @@ TABLE = [
         facts.RequestReplanned(POD_SUBJECT, "sold out"),
         "INFO",
         ("tgp_replanned_requests_total", {}, 1),
-        (False, "RequestReplanned", "Request is deleted, and its pods are planned for again: sold out"),
+        (False, "RequestReplanned", "GPURequest deleted: sold out. A new plan is made for its pods."),
     ),
     (
         facts.AlertRaised(POD_SUBJECT, "80", "Use has reached 80 % of the quota"),
@@ -398,13 +398,17 @@ TABLE = [
         facts.PodNominated(POD_SUBJECT, "train-1"),
         "INFO",
         ("tgp_nominations_total", {}, 1),
-        (False, "Nominated", "Node train-1 was bought for this pod, and room is kept for it there"),
+        (
+            False,
+            "Nominated",
+            "Node train-1 was bought for this pod; its capacity is reserved until the pod is scheduled",
+        ),
     ),
     (
         facts.PodGateLifted(POD_SUBJECT, "team-a"),
         "INFO",
         None,
-        (False, "GateLifted", "Pod may be scheduled: hours of team-a are left"),
+        (False, "GateLifted", "Scheduling gate removed: team-a has GPU-hours left"),
     ),
     (
         facts.NominationUnsupported(POD_SUBJECT, "v1.34.2"),

@@ -100,7 +100,7 @@ BY_OTHERS = (
 STEPS = (MachineOrdered, NodeRegistered, NodeInitialized, MeshJoined)
 MILLION = 1_000_000
 MARKET_OUTCOMES = frozenset({"SoldOut", "Busy", "NotOrdered"})  # ordinary in a market: the next offer is tried
-QUICK_PLANS = "until that calculation ends, quick plans order machines, which may cost more"
+QUICK_PLANS = "Simpler plans are used until it ends and may cost more."
 
 
 class LiveJournal:
@@ -218,8 +218,8 @@ class LiveJournal:
                     self._metrics.enforcement_actions.labels(*fact.budget, fact.action, fact.outcome).inc()
                 self._events.emit(fact.subject, warning=fact.warning, reason=fact.outcome, message=fact.message)
             case PodGateLifted():
-                why = f"hours of {fact.budgets} are left" if fact.budgets else "no budget holds it"
-                message = f"Pod may be scheduled: {why}"
+                why = f"{fact.budgets} has GPU-hours left" if fact.budgets else "no budget blocks the pod"
+                message = f"Scheduling gate removed: {why}"
                 self._events.emit(fact.subject, warning=False, reason="GateLifted", message=message)
             case _:
                 assert_never(fact)
@@ -252,7 +252,7 @@ class LiveJournal:
             case PlanCutShort():
                 self._metrics.plans_cut_short.labels(*fact.subject.key).inc()
                 seconds = f"{fact.within.total_seconds():.0f}s"
-                message = f"No plan for {fact.pods} pods was found within {seconds}: {QUICK_PLANS}"
+                message = f"Planning {fact.pods} pods took longer than {seconds}. {QUICK_PLANS}"
                 self._events.emit(fact.subject, warning=True, reason="PlanCutShort", message=message)
             case NoPodWaits():
                 self._metrics.unserved.clear()
@@ -278,11 +278,13 @@ class LiveJournal:
                 self._metrics.exchanged.labels(*labels, "replaced").inc(fact.replaced_microusd / MILLION)
             case RequestReplanned():
                 self._metrics.replanned.inc()
-                message = f"Request is deleted, and its pods are planned for again: {fact.why}"
+                message = f"GPURequest deleted: {fact.why}. A new plan is made for its pods."
                 self._events.emit(fact.subject, warning=False, reason="RequestReplanned", message=message)
             case PodNominated():
                 self._metrics.nominations.inc()
-                message = f"Node {fact.node} was bought for this pod, and room is kept for it there"
+                message = (
+                    f"Node {fact.node} was bought for this pod; its capacity is reserved until the pod is scheduled"
+                )
                 self._events.emit(fact.subject, warning=False, reason="Nominated", message=message)
             case NominationUnsupported():
                 message = (

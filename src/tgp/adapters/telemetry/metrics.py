@@ -104,7 +104,7 @@ class Metrics:
         self.plans = Counter("tgp_plans_total", "Plans for all pools by outcome", ["outcome"], registry=of)
         self.plans_cut_short = Counter(
             "tgp_plans_cut_short_total",
-            "Plans that did not end in time, so that quick ones were used",
+            "Plans that timed out; a simpler plan was used",
             ["namespace", "pool"],
             registry=of,
         )
@@ -123,7 +123,7 @@ class Metrics:
         )
         self.moves = Counter(
             "tgp_moves_total",
-            "Machines that leave, or whose move was taken back",
+            "Moves of machines, by result",
             ["reason", "outcome"],
             registry=of,
         )

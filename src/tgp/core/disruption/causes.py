@@ -170,7 +170,7 @@ def _leaving(machine: Machine, now: datetime) -> DisruptionCause | NoCause:
     begins = end - drain - PROVIDER_END_SPARE - machine.boot - LEAVING_AHEAD
     if now < begins:
         return NoCause(begins)
-    return DisruptionCause(LEAVING, f"The provider takes the machine back at {end:%Y-%m-%d %H:%M:%S}Z")
+    return DisruptionCause(LEAVING, f"Provider ends the machine at {end:%Y-%m-%d %H:%M:%S}Z")
 
 
 def _expired(machine: Machine, pool: GPUNodePool, now: datetime) -> DisruptionCause | NoCause:
