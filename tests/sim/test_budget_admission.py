@@ -82,7 +82,8 @@ def test_a_closed_budget_denies_new_pods_in_words_and_an_open_one_does_not(world
     used_up(world, "Deny")
     assert label(world) == "Deny"
     with pytest.raises(
-        Failure, match=r"budget default/team-a is used up .*: hours come back at .*tgp why budget/default/team-a"
+        Failure,
+        match=r"budget default/team-a is used up .*: GPU-hours become .*tgp why budget/default/team-a",
     ):
         a_team_pod(world, "second")
     a_team_pod(world, "other", labels={"team": "b"})

@@ -304,7 +304,7 @@ def test_what_a_user_annotates_keeps_no_machine_from_a_pod():
 
 
 def test_an_offer_that_is_sold_out_gives_way_to_another():
-    """The request is withdrawn, its offer is left out of the next plan, and the pod gets a machine all the same."""
+    """The request is deleted, its offer is left out of the next plan, and the pod gets a machine all the same."""
     with sim_env("sold-out") as env:
         begin(env)
         env.simulator.faults.aim(CloudFault.SOLD_OUT, CloudVerb.LAUNCH, times=1)

@@ -6,15 +6,14 @@ from dataclasses import dataclass, replace
 from tgp.adapters.clouds.registry import facts_of
 from tgp.api.common import PROVIDERS
 from tgp.api.nodepool import GPUNodePool, canonical_policy
-from tgp.api.values import go_duration
 from tgp.controllers.disruption.machine_facts import class_of, ending_machines, kept_on_until, moves_under_way
 from tgp.controllers.requests.indexes import BY_POOL_UID, PODS_BY_NODE, own_node
 from tgp.core.disruption.budgets import allowance
-from tgp.core.disruption.candidates import HELD_FOR, standing_of, with_stopped
+from tgp.core.disruption.candidates import must_last, standing_of, with_stopped
 from tgp.core.disruption.causes import UNDERUTILIZED, WHEN_UNDERUTILIZED, Machine, Standing
 from tgp.core.disruption.ending import EndingMachine
 from tgp.core.disruption.exchange import Consolidation, ExchangeInput, exchanges
-from tgp.core.disruption.machine_state import CONDITION, UNPROVEN, disturbed, is_going, keeps_place
+from tgp.core.disruption.machine_state import CONDITION, UNPROVEN, disrupted, is_going, keeps_place
 from tgp.core.disruption.move_steps import DisruptionObservation
 from tgp.core.disruption.refits import refits
 from tgp.core.model.attempts import attempts_of, open_attempt, provider_of
@@ -150,14 +149,14 @@ def _to_hold(standing: Iterable[Standing]) -> str:
     """As the operator says it of these machines; only it knows since when the saving has held."""
     conditions = (condition_in(each.machine.record.status, CONDITION) for each in standing)
     said = [each.message for each in conditions if each is not None and each.reason == UNPROVEN]
-    return said[0].rpartition("; ")[2] if said else f"the saving has to hold for {go_duration(HELD_FOR)}"
+    return said[0].rpartition("; ")[2] if said else must_last()
 
 
 def _waits_for(pools: Sequence[_Pool], world: TerminalWorld) -> str:
     if world.visible.hold is not None:
         return f"all purchases are paused ({world.visible.hold})"
     for pool in pools:
-        missing = sum(disturbed(each.machine) for each in pool.machines)
+        missing = sum(disrupted(each.machine) for each in pool.machines)
         rules = pool.value.spec.disruption.budgets
         allowed = allowance(rules, UNDERUTILIZED, len(pool.machines), missing, world.visible.now)
         if not allowed:

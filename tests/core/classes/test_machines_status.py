@@ -57,7 +57,7 @@ def a_request(
 
 
 def over(name: str = "old", spent: str = "7.00") -> KubeObject[GPURequest]:
-    return a_request(name, attempt={"ended_at": NOW, "outcome": "Returned", "spent": spent}, spent=spent)
+    return a_request(name, attempt={"ended_at": NOW, "outcome": "Terminated", "spent": spent}, spent=spent)
 
 
 def held(*requests: KubeObject[GPURequest], before: int = 0) -> ClassMachines:

@@ -84,6 +84,6 @@ def test_a_limit_that_keeps_a_drifted_machine_is_told_with_what_it_lacks_and_for
 
     assert (found.orders, found.limited) == ((), True)
     assert found.unserved == (
-        "GPUNodePool team/first: limits.resources[nodes] is 1, which has no room for it: it needs 1 machine more for "
-        "about 10m, while both count"
+        "GPUNodePool team/first: limits.resources[nodes] is 1, which is too low: 1 machine more is needed for "
+        "about 10m, while old and new machines both count"
     )

@@ -68,8 +68,8 @@ def test_the_pod_is_told_how_many_machines_what_they_cost_and_what_was_wrong():
     text = refusals(runaways_with(*(a_machine(count, what="has a taint") for count in range(3)))).refused[UID]
 
     assert text == (
-        "MachinesUnusable: 3 machines were bought for this pod and did not serve it; cost so far: $0.30. The last one, "
-        "GPURequest default/train-2, has a taint. Before 2026-11-18T12:00:00Z nothing more is bought for it, unless "
+        "MachinesUnusable: 3 machines bought for this pod did not run it (cost $0.30). The last one, "
+        "GPURequest default/train-2, has a taint. No machine is bought for the pod before 2026-11-18T12:00:00Z, unless "
         "its template changes"
     )
 

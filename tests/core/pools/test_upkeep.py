@@ -6,11 +6,11 @@ import pytest
 from tests.core.pools.builders import NOW, a_condition, a_pool, a_request, ago, an_attempt, written
 from tgp.core.pools.upkeep import (
     FAILED_KEPT,
-    WITHDRAWN_AFTER,
+    REPLANNED_AFTER,
     Leave,
     PoolRequest,
     Remove,
-    Withdraw,
+    Replan,
     care_for,
 )
 
@@ -32,9 +32,9 @@ def waits(reason="NoOfferFits", since=60.0, **status):
     )
 
 
-def test_a_request_that_cannot_buy_is_withdrawn():
-    assert isinstance(cared(waits()), Withdraw)
-    assert cared(waits(since=10)) == Leave(ago(seconds=10) + WITHDRAWN_AFTER)
+def test_a_request_that_cannot_buy_is_deleted_to_plan_again():
+    assert isinstance(cared(waits()), Replan)
+    assert cared(waits(since=10)) == Leave(ago(seconds=10) + REPLANNED_AFTER)
 
 
 @pytest.mark.parametrize(
@@ -42,11 +42,11 @@ def test_a_request_that_cannot_buy_is_withdrawn():
     [("NoOfferFits", False), ("LimitReached", False), ("Suspended", True), ("PurchasesPaused", True)],
 )
 def test_an_offer_is_not_to_blame_where_purchases_are_paused(reason, paused):
-    assert cared(waits(reason)) == Withdraw(f"{reason}: so", paused=paused)
+    assert cared(waits(reason)) == Replan(f"{reason}: so", paused=paused)
 
 
 @pytest.mark.parametrize("reason", ["Waiting", "LaunchOutcomePending", "Ordering"])
-def test_a_request_that_was_not_decided_on_is_not_withdrawn(reason):
+def test_a_request_that_was_not_decided_on_is_not_deleted(reason):
     assert cared(waits(reason)) == Leave()
     assert cared(a_request()) == Leave()
 
@@ -54,20 +54,20 @@ def test_a_request_that_was_not_decided_on_is_not_withdrawn(reason):
 def test_time_counts_from_the_end_of_the_last_attempt():
     tried = waits("BackingOff", attempts=[an_attempt(outcome="SoldOut", endedAt=written(ago(seconds=10)))])
 
-    assert cared(tried) == Leave(ago(seconds=10) + WITHDRAWN_AFTER)
+    assert cared(tried) == Leave(ago(seconds=10) + REPLANNED_AFTER)
 
 
-@pytest.mark.parametrize(("minutes", "withdrawn"), [(1, False), (9, False), (10, True)])
-def test_a_request_waits_for_the_providers_image_for_some_minutes(minutes, withdrawn):
+@pytest.mark.parametrize(("minutes", "replanned"), [(1, False), (9, False), (10, True)])
+def test_a_request_waits_for_the_providers_image_for_some_minutes(minutes, replanned):
     """Another offer of the provider needs the same image, and is no better."""
     said = "ImagePreparing: the image factory is building Talos v1.13.0; purchases wait for it"
     tried = an_attempt(outcome="NotOrdered", message=said, endedAt=written(ago(seconds=40)))
     record = msgspec.structs.replace(waits("BackingOff", attempts=[tried]), created_at=ago(minutes=minutes))
 
-    assert isinstance(cared(record), Withdraw if withdrawn else Leave)
+    assert isinstance(cared(record), Replan if replanned else Leave)
 
 
-def test_a_request_with_an_order_under_way_is_never_withdrawn():
+def test_a_request_with_an_order_under_way_is_never_deleted():
     """It may have a machine."""
     assert cared(waits("LaunchOutcomePending", attempts=[an_attempt()])) == Leave()
 

@@ -150,7 +150,7 @@ def dearer_after_the_plan(seed: str) -> None:
         env.world.run(minutes=5)  # about three of them asks the new leader the provider first
 
         assert rented(env) == 0, "a machine was bought above the pool's ceiling"
-        assert requests(env) == [], "a request that cannot buy was not withdrawn"
+        assert requests(env) == [], "a request that cannot buy was not deleted"
 
 
 # -- what is taken for empty -------------------------------------------------------------------------------------------

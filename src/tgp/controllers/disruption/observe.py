@@ -12,17 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from tgp.api.nodepool import GPUNodePool, canonical_policy
 from tgp.api.request import GPURequest
-from tgp.api.values import go_duration
 from tgp.controllers.disruption.machine_facts import class_of, ending_machines, kept_on_until, moves_under_way
 from tgp.controllers.pools.memory import PoolMemory
 from tgp.controllers.pools.observe import PlanObservation, WorldObserver
 from tgp.controllers.requests.indexes import BY_NODE, BY_POOL_UID, PODS_BY_NODE, own_node
 from tgp.controllers.requests.purchase_gatherer import Views
-from tgp.core.disruption.candidates import HELD_FOR, begins_at, standing_of, why_left, with_stopped
+from tgp.core.disruption.candidates import begins_at, must_last, standing_of, why_left, with_stopped
 from tgp.core.disruption.causes import WHEN_UNDERUTILIZED, FoundExchange, Machine, Standing, holds
 from tgp.core.disruption.drift import stamp_of
 from tgp.core.disruption.ending import EndingMachine
-from tgp.core.disruption.illness import RepairRule, gpus_missing, illness_of
+from tgp.core.disruption.health import RepairRule, gpus_missing, health_problem_of
 from tgp.core.disruption.machine_state import (
     CONDITION,
     is_going,
@@ -254,7 +253,7 @@ class DisruptionObserver:
             standing=self._standings(members, now),
             going=frozenset(node.name for each in others if (node := self._node_of(each)) is not None),
             parted=parted_moves(under_way, key.namespace, others),
-            withdrawn=dict(self._memory.withdrawals),
+            replanned=dict(self._memory.replanned),
         )
 
     def _members(
@@ -282,9 +281,9 @@ class DisruptionObserver:
     ) -> dict[str, datetime]:
         """By uid of a request, since when; what is there again, or gone, is forgotten."""
         known = self._missing.pop(pool, {})
-        ill = [each.uid_text for each in records if gpus_missing(each, self._node_of(each))]
-        if ill:
-            self._missing[pool] = {uid: known.get(uid, now) for uid in ill}
+        unhealthy = [each.uid_text for each in records if gpus_missing(each, self._node_of(each))]
+        if unhealthy:
+            self._missing[pool] = {uid: known.get(uid, now) for uid in unhealthy}
         return self._missing.get(pool, {})
 
     def _node_of(self, record: KubeObject[GPURequest]) -> Node | None:
@@ -308,7 +307,7 @@ class DisruptionObserver:
         for rank, each in enumerate(search.found.exchanges):
             begins = begins_at(each.candidates, search.worth_since, now) if each.orders else now
             if now < begins:
-                held = f"the saving has to hold for {go_duration(HELD_FOR)}, until {begins:%Y-%m-%d %H:%M:%S}Z"
+                held = f"waiting until {begins:%Y-%m-%d %H:%M:%S}Z: {must_last()}"
                 said |= {one: {"unproven": f"{each.message}; {held}"} for one in each.candidates}
                 continue
             exchange = FoundExchange(each.message, each.candidates, each.savings.net, rank)
@@ -346,7 +345,7 @@ class DisruptionObserver:
             given_up=self._memory.given_up.get(record.key, ""),
             keeps_place=keeps_place(record, moves),
             stamp=self._stamp(pool, offer.provider) if offer is not None and pool is not None else "",
-            illness=illness_of(node, gpus_missing(record, node), missing_since, self._repair_rules),
+            health_problem=health_problem_of(node, gpus_missing(record, node), missing_since, self._repair_rules),
             boot=timedelta(seconds=shape.boot_seconds if shape is not None else 0),
             stays_until=kept_on_until(record, class_of(pool, self._views.classes), now) if pool is not None else None,
         )

@@ -22,7 +22,7 @@ from tgp.core.requests import cooldown
 
 EXPECTED_FOR = 60.0  # seconds after which a create without an answer will not happen any more
 SAID_AGAIN_AFTER = timedelta(hours=1)  # reasons that come and go
-MOST_WITHDRAWALS = 256  # whose reason is remembered
+MOST_REPLANNED = 256  # whose reason is remembered
 POOL_SAID = "pool/"  # before the uid of a pool, in what was said
 
 
@@ -81,8 +81,8 @@ class PoolMemory:
     types: MachineTypes = field(default_factory=MachineTypes)
     spot: SpotUses = field(default_factory=SpotUses)
     failures: MachineFailures = field(default_factory=MachineFailures)
-    withdrawn: Cooldowns = field(default_factory=Cooldowns)  # offers of requests that could not buy
-    withdrawals: dict[ObjectKey, str] = field(default_factory=dict)  # requests that were withdrawn, and why
+    failed_offers: Cooldowns = field(default_factory=Cooldowns)  # offers of requests that could not buy
+    replanned: dict[ObjectKey, str] = field(default_factory=dict)  # requests that were deleted to plan again, and why
     said: dict[str, SaidReasons] = field(
         default_factory=dict
     )  # uid of a pod or pool → why no machine was ordered, as its Events say
@@ -92,16 +92,20 @@ class PoolMemory:
 
     def leave_out(self, offer: Offer, why: str, now: datetime) -> None:
         """Of plans, for a while: a request for it could not buy, or could not be written."""
-        self.withdrawn = cooldown.failed(self.withdrawn, offer, why, now)
+        self.failed_offers = cooldown.failed(self.failed_offers, offer, why, now)
 
-    def withdrew(self, key: ObjectKey, why: str) -> None:
-        self.withdrawals[key] = why
-        while len(self.withdrawals) > MOST_WITHDRAWALS:
-            del self.withdrawals[next(iter(self.withdrawals))]
+    def note_replanned(self, key: ObjectKey, why: str) -> None:
+        self.replanned[key] = why
+        while len(self.replanned) > MOST_REPLANNED:
+            del self.replanned[next(iter(self.replanned))]
 
     def cooldowns(self, market: Cooldowns) -> Cooldowns:
-        """The market's, and those of withdrawn requests."""
-        return replace(market, offers={**self.withdrawn.offers, **market.offers}) if self.withdrawn.offers else market
+        """The market's, and those of requests that could not buy."""
+        return (
+            replace(market, offers={**self.failed_offers.offers, **market.offers})
+            if self.failed_offers.offers
+            else market
+        )
 
     def forget_requests(self, there: Iterable[ObjectKey]) -> None:
         """Of requests that are gone, and are not expected either."""

@@ -132,7 +132,7 @@ class PlanReporter:
         for each in unserved[:1]:
             reasons = ",".join(reason.reason for reason in each.reasons)
             if self._memory.news(f"{POOL_SAID}{pool.uid_text}", reasons, now):
-                text = f"{len(unserved)} of its replicas get no machine now. {each.message}"
+                text = f"No machine for {len(unserved)} replica{'s' if len(unserved) != 1 else ''} now. {each.message}"
                 self._journal.note(ScaleUpNotTriggered(FactSubject(GPU_NODE_POOL, pool.key, pool.uid_text), text))
 
 

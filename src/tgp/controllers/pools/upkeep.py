@@ -1,4 +1,4 @@
-"""Looks after the requests that pools wrote: withdraws what cannot buy, deletes what is over."""
+"""Looks after the requests that pools wrote: deletes what cannot buy, to plan again, and what is over."""
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -10,11 +10,11 @@ from tgp.api.resource import GPU_REQUEST
 from tgp.controllers.pools.memory import PoolMemory
 from tgp.controllers.requests.indexes import BY_POOL_UID
 from tgp.controllers.requests.purchase_gatherer import Views
-from tgp.core.model.facts import RequestWithdrawn, subject_of
+from tgp.core.model.facts import RequestReplanned, subject_of
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.offer import Offer
-from tgp.core.pools.upkeep import MOST_FAILED, Leave, PoolRequest, Remove, Withdraw, care_for
+from tgp.core.pools.upkeep import MOST_FAILED, Leave, PoolRequest, Remove, Replan, care_for
 from tgp.core.requests.node_metadata import pool_key, pool_uid
 from tgp.core.requests.purchase import takes_over
 from tgp.ports.clock import Clock
@@ -66,13 +66,13 @@ class PoolRequestReconciler:
         match care:
             case Leave():
                 return care.until
-            case Withdraw():
+            case Replan():
                 offer = self._offer_for(seen.record)
                 await self._delete(seen.record)
                 if offer is not None and not care.paused and not takes_over(seen.record):
                     self._memory.leave_out(offer, care.why, seen.now)
-                self._memory.withdrew(key, care.why)
-                self._journal.note(RequestWithdrawn(subject_of(seen.record), care.why))
+                self._memory.note_replanned(key, care.why)
+                self._journal.note(RequestReplanned(subject_of(seen.record), care.why))
             case Remove():
                 await self._delete(seen.record)
             case _:

@@ -146,7 +146,7 @@ def unpaused_text(running: Iterable[tuple[Pod, Unpaused]]) -> str:
     said = []
     if others:
         said.append(
-            f"{_count(len(others), 'pod')} cannot be paused and keep running: {_some(others)}. Only Jobs can be "
+            f"Pods that keep running because they cannot be paused: {_some(others)}. Only Jobs can be "
             "suspended: run the work as a Job, or set enforcement.action: Evict"
         )
     if managed:
@@ -161,7 +161,3 @@ def unpaused_text(running: Iterable[tuple[Pod, Unpaused]]) -> str:
 def _some(names: list[str]) -> str:
     rest = len(names) - NAMES_SHOWN
     return ", ".join(names[:NAMES_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

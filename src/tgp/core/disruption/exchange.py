@@ -72,8 +72,8 @@ class Savings:
     def text(self) -> str:
         what = "saves" if self.net >= 0 else "loses"
         return (
-            f"{what} {about(abs(self.net))}/h: {about(self.before)}/h now, {about(self.after)}/h then, "
-            f"and {about(self.once)} once for restarts and boot times, over {go_duration(HORIZON)}"
+            f"{what} {about(abs(self.net))}/h ({about(self.before)}/h to {about(self.after)}/h; "
+            f"{about(self.once)} one-off restart and boot cost spread over {go_duration(HORIZON)})"
         )
 
 
@@ -116,7 +116,7 @@ def _limited(seen: ExchangeInput, left: Mapping[ObjectKey, str]) -> dict[ObjectK
         if missing := missing_room(each.orders, world):
             fits = (after_orders(world.limits, (order,), pools) for order in each.orders)
             parts = any(all(room.left >= 0 for room in rooms) for rooms in fits)
-            alone = ", and no part that fits would save enough by itself" if parts else ""
+            alone = ", and no part that fits saves enough by itself" if parts else ""
             told |= dict.fromkeys(each.candidates, f"{missing}{alone}. {each.message}")
     return told
 
@@ -129,7 +129,9 @@ def missing_room(orders: Sequence[Order], world: PlanInput) -> str:
         return ""
     boot = go_duration(max(_boot(order, world) for order in orders))
     more = limit_amount(over.resource, -over.left)
-    return f"{over.name}, which has no room for it: it needs {more} more for about {boot}, while both count"
+    return (
+        f"{over.name}, which is too low: {more} more is needed for about {boot}, while old and new machines both count"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +173,7 @@ class _Consolidating:
         costs = {uid_text(pod.uid): restart_cost(pod, node.allocatable, price, now) for pod in moving}
         savings = Savings(standing.expected_microusd, 0, sum(costs.values()) + standing.paid_microusd)
         if savings.net <= 0:
-            self._too_little[standing.key] = f"Without it and its pods the pool {savings.text}"
+            self._too_little[standing.key] = f"Removing the machine and restarting its pods {savings.text}"
             return
         self._standing[name] = standing
         self._restart |= costs
@@ -259,7 +261,7 @@ class _Consolidating:
         restarts = sum(self._restart[uid_text(pod.uid)] for pod in pods) + broken
         keys = tuple(sorted(self._standing[name].key for name in names))
         text = exchanged_text([self._standing[name] for name in names], orders)
-        message = f"{text}, {_counted(len(pods), 'pod')} would move; that {savings.text}"
+        message = f"{text} moves {_counted(len(pods), 'pod')} and {savings.text}"
         return MachineExchange(keys, orders, component.placed, savings, restarts, pods, message)
 
     def _kept(self, component: Component, pods: Iterable[Pod]) -> int:
@@ -321,7 +323,7 @@ def checked(
     share = max((min_savings(each.pool) for each in standing), default=0.0)
     if savings.enough(share):
         return capped(orders, savings, share, world), ""
-    return orders, f"{exchanged_text(standing, orders)}; that {savings.text}"
+    return orders, f"{exchanged_text(standing, orders)} {savings.text}"
 
 
 def savings_of(standing: Iterable[Standing], orders: Iterable[Order], restarts: int, world: PlanInput) -> Savings:
@@ -362,7 +364,7 @@ def exchanged_text(leaving: Sequence[Standing], orders: Sequence[Order]) -> str:
     named = ", ".join(f"{many} {name}" for name, many in sorted(bought.items()))
     pools = sorted({pool for each in leaving if (pool := pool_name(each.machine.record))})
     of = f" of pools {', '.join(pools)}" if len(pools) > 1 else ""
-    return f"{_counted(len(leaving), 'machine')}{of} for {named or 'room that is there'}"
+    return f"Replacing {_counted(len(leaving), 'machine')}{of} with {named or 'free capacity of other machines'}"
 
 
 def _counted(many: int, what: str) -> str:

@@ -20,11 +20,11 @@ from tgp.core.disruption.causes import (
     EMPTY,
     EXPIRED,
     FORCED,
-    ILL,
     MOVES_ON,
     NOT_BUDGETED,
     SURPLUS,
     UNDERUTILIZED,
+    UNHEALTHY,
     DisruptionCause,
     Machine,
     NoCause,
@@ -33,7 +33,7 @@ from tgp.core.disruption.causes import (
     holds,
 )
 from tgp.core.disruption.drift import STAMP, to_stamp
-from tgp.core.disruption.illness import repair_halted
+from tgp.core.disruption.health import repair_halted
 from tgp.core.disruption.machine_state import (
     CONDITION,
     HALTED,
@@ -43,7 +43,7 @@ from tgp.core.disruption.machine_state import (
     UNPROVEN,
     bare_pod,
     blocking_budgets,
-    disturbed,
+    disrupted,
     halt_text,
     has_ended,
     is_ready,
@@ -52,7 +52,7 @@ from tgp.core.disruption.machine_state import (
     move_of,
     needs_place,
     new_move,
-    nodes_and_ill,
+    nodes_and_unhealthy,
     pods_to_move,
     read_retry,
     replaced_by,
@@ -133,9 +133,9 @@ class _Counts:
     def __init__(self, seen: PoolMachines) -> None:
         self.key = seen.pool.key
         self.rules = seen.value.spec.disruption.budgets
-        self.nodes, self.ill = nodes_and_ill(seen)
-        self.disturbed = sum(disturbed(each) for each in seen.machines)
-        moving = [each for each in seen.machines if move_of(each.record) and not disturbed(each)]
+        self.nodes, self.unhealthy = nodes_and_unhealthy(seen)
+        self.disrupted = sum(disrupted(each) for each in seen.machines)
+        moving = [each for each in seen.machines if move_of(each.record) and not disrupted(each)]
         self.begun = sum(was_ready(each.record) for each in moving)
         self.plans = MOST_PLANNED  # that are left for moves that would begin
 
@@ -280,20 +280,20 @@ class _Look:
         if until is not None and self._now < until:
             held = condition_in(machine.record.status, CONDITION)
             kept = held if held is not None and held.status is False else None
-            given_up = _Block("MoveGivenUp", f"{cause.reason}: {cause.message}. The last move was given up", until)
+            given_up = _Block("MoveGivenUp", f"{cause.reason}: {cause.message}. Last move was cancelled", until)
             return _Block(kept.reason, kept.message, until) if kept is not None else given_up
         block = self._halted(machine, cause) or self._protected(machine, cause) or self._unevictable(machine, cause)
         if block is not None or cause.reason in FORCED:
             return block
         counts = self._counts[machine.record.key]
-        allowed = self._allowance(machine, cause, counts.disturbed + counts.begun)
+        allowed = self._allowance(machine, cause, counts.disrupted + counts.begun)
         return None if allowed else self._over_budget(machine, cause, allowed)
 
     def _halted(self, machine: Machine, cause: DisruptionCause) -> _Block | None:
         counts = self._counts[machine.record.key]
-        if cause.reason != ILL or not repair_halted(counts.ill, counts.nodes):
+        if cause.reason != UNHEALTHY or not repair_halted(counts.unhealthy, counts.nodes):
             return None
-        return _Block(HALTED, f"{cause.reason}: {cause.message}. {halt_text(counts.ill, counts.nodes)}")
+        return _Block(HALTED, f"{cause.reason}: {cause.message}. {halt_text(counts.unhealthy, counts.nodes)}")
 
     def _protected(self, machine: Machine, cause: DisruptionCause) -> _Block | None:
         """Where its drain ends some time, it waits for pods: they hold nothing back before it.
@@ -355,7 +355,7 @@ class _Look:
         together = [each for each in self._moving[move] if not leaves(each)]
         causes = [self._causes[each.record.key] for each in together]
         if cause is None or not all(isinstance(each, DisruptionCause) for each in causes):
-            return TakeBack(machine, "its cause is gone", self._unused(machine))
+            return TakeBack(machine, "reason no longer applies", self._unused(machine))
         if (why := self._over_together(move, together)) is not None:
             return self._given_up(machine, why)
         place = needs_place(machine, cause)
@@ -396,7 +396,7 @@ class _Look:
         move = move_of(machine.record)
         leaving = [each for each in self._moving[move] if leaves(each) and pods_to_move(each.pods)]
         if leaving or move in self._deleting:
-            return Say(machine, _under_way(machine, cause, "waits until the other machines of the move are drained"))
+            return Say(machine, _under_way(machine, cause, "waiting for the other machines of the move to be drained"))
         if cause.reason == EMPTY and (step := self._emptied(machine, cause)) is not None:
             return step
         self._deleting.add(move)
@@ -415,7 +415,7 @@ class _Look:
         self._moments.append(self._now + LOOK_AGAIN)
         if asked := tuple(pod for pod in left.evict if not blocking_budgets((pod,), self._seen.budgets)):
             return EvictFirst(machine, asked)
-        return Say(machine, _under_way(machine, cause, f"waits for pods without GPUs to leave Node {node.name}"))
+        return Say(machine, _under_way(machine, cause, f"waiting for pods without GPUs to leave Node {node.name}"))
 
     def _over(self, machine: Machine, cause: DisruptionCause) -> _Block | None:
         """Why a move under way is given up."""
@@ -458,8 +458,8 @@ class _Look:
         there = {each.record.key.name: each for each in self._seen.replacements.get(move_of(machine.record), ())}
         for name in replaced_by(machine.record):
             if name not in there:
-                why = self._seen.withdrawn.get(ObjectKey(machine.record.key.namespace, name), "")
-                return f"{name} was withdrawn: {why}" if why else f"{name} is gone"
+                why = self._seen.replanned.get(ObjectKey(machine.record.key.namespace, name), "")
+                return f"{name} could not be bought: {why}" if why else f"{name} is gone"
         for name, each in sorted(there.items()):
             ending = holds(each.record, "Terminating") or holds(each.record, "Ended")
             if each.record.deleting or has_ended(each.record) or ending is not None:
@@ -474,16 +474,18 @@ class _Look:
         if names and names != replaced_by(machine.record):
             return NoteReplacements(machine, names)
         if refit is None:
-            return Say(machine, _under_way(machine, cause, "waits for its turn to be planned"))
+            return Say(machine, _under_way(machine, cause, "waiting for the next plan"))
         if refit.orders and not there:
             first = next(each for each in self._moving[move] if not leaves(each))
             if machine is not first:
-                return Say(machine, _under_way(machine, cause, f"waits for replacements of {first.record.key.name}"))
+                return Say(
+                    machine, _under_way(machine, cause, f"waiting for the replacements of {first.record.key.name}")
+                )
             return OrderReplacements(machine, move, refit.orders, self._replaced(move, cause))
         late = [str(each.record.key) for each in there if on_its_way(each.record) or not is_ready(each)]
         if waited := sorted({*late, *refit.coming}):
             self._patient += 1
-            return Say(machine, _under_way(machine, cause, f"waits for {', '.join(waited)} to be ready"))
+            return Say(machine, _under_way(machine, cause, f"waiting for {', '.join(waited)} to be ready"))
         return None
 
     def _replaced(self, move: str, cause: DisruptionCause) -> int | None:
@@ -497,10 +499,10 @@ class _Look:
         if cause.reason not in NOT_BUDGETED:
             if (block := self._unevictable(machine, cause)) is not None:
                 return Say(machine, _under_way(machine, cause, block.message.rpartition(". ")[2]))
-            allowed = self._allowance(machine, cause, counts.disturbed)
+            allowed = self._allowance(machine, cause, counts.disrupted)
             if not allowed and cause.reason not in FORCED:
-                return Say(machine, _under_way(machine, cause, f"waits for {allowed.rule}"))
-        counts.disturbed += 1
+                return Say(machine, _under_way(machine, cause, f"waiting for {allowed.rule}"))
+        counts.disrupted += 1
         counts.begun -= 1
         return SetTaint(machine, node, HARD.effect, self._rooms(machine))
 
@@ -511,7 +513,7 @@ class _Look:
     def _given_up(self, machine: Machine, block: _Block) -> TakeBack:
         _, count = read_retry(machine.record)
         until = self._now + RETRIES[min(count, len(RETRIES) - 1)]
-        message = f"{block.message}. The next try is at {until:%Y-%m-%d %H:%M:%S}Z"
+        message = f"{block.message}. Next attempt at {until:%Y-%m-%d %H:%M:%S}Z"
         update = ConditionUpdate(CONDITION, False, block.reason, message)
         return TakeBack(machine, block.message, self._unused(machine), update, f"{rfc3339(until)} {count + 1}")
 

@@ -37,6 +37,7 @@ MOST_REMEMBERED = 10_000  # machines, the newest
 MOST_LINES = 256  # of the ConfigMap, those of the newest machines
 MOST_CHARACTERS = 800_000  # of all of them: a ConfigMap holds 1 MiB
 MESSAGE_KEPT = 300  # characters of why a machine was unusable
+SEE_EVENTS = "although its free resources suffice; see the pod's FailedScheduling Events"
 DISAGREED_AFTER = timedelta(minutes=5)  # the scheduler refuses a pod on a Node where it fits by our count
 DISAGREED_FOR = timedelta(hours=1)
 MOST_DISAGREEMENTS = 1_000  # pairs of a family of pods and a Node; the newest
@@ -242,12 +243,12 @@ def paused_until(machines: Collection[UnusableMachine]) -> datetime:
 def refusal(machines: Collection[UnusableMachine], until: datetime, whom: str = "pod") -> str:
     last, count = max(machines, key=lambda each: (each.ended_at, each.token)), len(machines)
     cost = total(sum(each.microusd for each in machines))
-    bought = "A machine was" if count == 1 else f"{count} machines were"
+    bought, ran = ("A machine", "never ran it") if count == 1 else (f"{count} machines", "did not run it")
     reason = "MachinesUnusable" if count >= len(PAUSES) else "MachineUnusable"  # another reason is told at once
     unless = ", unless its template changes" if whom == "pod" else ""
     return (
-        f"{reason}: {bought} bought for this {whom} and did not serve it; cost so far: {cost}. The last one, "
-        f"GPURequest {last.key}, {last.what}. Before {rfc3339(until)} nothing more is bought for it{unless}"
+        f"{reason}: {bought} bought for this {whom} {ran} (cost {cost}). The last one, GPURequest {last.key}, "
+        f"{last.what}. No machine is bought for the {whom} before {rfc3339(until)}{unless}"
     )
 
 
@@ -325,7 +326,7 @@ class Disagreements:
     def refusals(self, waiting: Iterable[Pod], now: datetime) -> dict[str, str]:
         """By uid, why nothing is bought for a pod."""
         bought = {
-            name: f"SchedulerDisagrees: the scheduler refuses it on Node {node}, where it fits by count"
+            name: f"SchedulerDisagrees: the scheduler rejects Node {node} {SEE_EVENTS}"
             for (name, node), held in reversed(self._verdicts.items())
             if held.node.bought and now < held.until
         }

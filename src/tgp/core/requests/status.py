@@ -72,9 +72,10 @@ RECORD_LOST_MESSAGE = (
     "Status is empty: it was erased, or the operator ended before the first order. Every provider is listed before "
     "anything is bought, and attempt numbers continue after the highest one seen."
 )
+_NO_CALLS = "No power calls are sent until this is resolved."
 _SEES_POWER = (
-    "Nothing is powered on or off meanwhile. Repair its statusEndpoint, or remove it from the class: then the Node "
-    "shows whether the machine is on."
+    f"{_NO_CALLS} Repair its statusEndpoint, or remove it from the class: then the Node shows whether "
+    "the machine is on."
 )
 _LOOK = "Check the provider's console; delete the request to terminate the machine."
 
@@ -306,28 +307,26 @@ def _inconsistent(observation: RequestObservation, attempt: Attempt) -> Iterator
     unlisted = isinstance(observation.presence, Absent) and observation.presence.shown(observation.listing_lag)
     disputes = unlisted and serving(observation) and not observation.termination_accepted
     if disputes and is_owned(attempt) and node is not None:
-        what = (
-            f"The status of {machine} says off, but Node {node.name} is Ready. Nothing is powered on or off meanwhile"
-        )
+        what = f"The status of {machine} says off, but Node {node.name} is Ready"
         then = "Correct its statusEndpoint, or power the machine off by hand"
-        yield ConditionUpdate(PROVIDER_INCONSISTENT, True, "StatusContradicted", f"{what}. {then}.")
+        yield ConditionUpdate(PROVIDER_INCONSISTENT, True, "StatusContradicted", f"{what}. {_NO_CALLS} {then}.")
     elif disputes and node is not None:
         what = f"{provider} does not list {machine}, but Node {node.name} is Ready"
         assumed = f"The machine is assumed to run at {price}"
         yield ConditionUpdate(PROVIDER_INCONSISTENT, True, "MachineNotListed", f"{what}. {assumed}. {_LOOK}")
     elif claims.state is not None and serving(observation) and node is not None:
         what = f"{provider} reports that {machine} does not run, but Node {node.name} is Ready"
-        until = f"The machine is terminated only if {provider} reports so for {hour} min"
+        until = f"The machine is terminated only if {provider} keeps reporting this for {hour} min"
         yield ConditionUpdate(PROVIDER_INCONSISTENT, True, "StateContradicted", f"{what}. {until}. {_LOOK}")
     elif claims.together >= SEVERAL and (claims.state is not None or claims.price is not None):
         what = f"{provider} reports {claims.together} machines at once as not running or more expensive"
-        until = f"They are terminated only if {provider} reports so for {hour} min, and then one at a time"
+        until = f"They are terminated only if {provider} keeps reporting this for {hour} min, and then one at a time"
         yield ConditionUpdate(PROVIDER_INCONSISTENT, True, "SeveralAtOnce", f"{what}. {until}. {_LOOK}")
     elif claims.price is not None and in_another_unit(attempt, listed := listed_price(observation)):
         agreed = most_believed(attempt)
         what = f"{provider} lists {machine} at {about(listed)}/h, {listed // agreed} times the agreed {about(agreed)}/h"
         minutes = int(DOUBTED_FOR.total_seconds()) // 60
-        until = f"The machine is terminated only if {provider} lists so for {minutes} min"
+        until = f"The machine is terminated only if {provider} keeps listing that price for {minutes} min"
         yield ConditionUpdate(PROVIDER_INCONSISTENT, True, "PriceImplausible", f"{what}. {until}. {_LOOK}")
 
 

@@ -249,14 +249,14 @@ def test_a_gang_waits_for_its_pods():
     gang = {"tgp.io/gang": "mpi", "tgp.io/gang-size": "3"}
     answer = plan(a_world(pods(2, annotations=gang), a_market(SMALL)))
     assert not answer.orders
-    assert "has 2 of 3 pods" in answer.unserved[0].message
+    assert "2 of 3 pods exist" in answer.unserved[0].message
 
 
 def test_pods_of_a_gang_that_run_are_not_missing_however_the_gang_is_named():
     gang = {"tgp.io/gang": "k1", "tgp.io/gang-size": "3"}
     runs = a_pod("leader", labels={"leaderworkerset.sigs.k8s.io/group-key": "k1"}, node="box")
     answer = plan(a_world(pods(1, annotations=gang), a_market(SMALL), capacity=(a_node("box", 0, pods=(runs,)),)))
-    assert "has 2 of 3 pods" in answer.unserved[0].message
+    assert "2 of 3 pods exist" in answer.unserved[0].message
     there = {"gang_members": {"team/k1": frozenset({"uid-leader", "uid-elsewhere"})}}
     world = a_world(pods(1, annotations=gang), a_market(SMALL), capacity=(a_node("box", 0, pods=(runs,)),), **there)
     assert len(plan(world).orders) == 1

@@ -81,7 +81,7 @@ def incomplete_gangs(world: PlanInput) -> dict[str, str]:
             if (gang := gang_name(pod)) in sizes:
                 found[gang].add(uid_text(pod.uid))
     return {
-        gang: f"gang {gang} has {len(found[gang])} of {size} pods; machines are bought when all of them wait"
+        gang: f"gang {gang}: {len(found[gang])} of {size} pods exist; machines are bought once all {size} are pending"
         for gang, size in sizes.items()
         if len(found[gang]) < size
     }
