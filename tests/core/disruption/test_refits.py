@@ -26,7 +26,7 @@ def exchanged(name, *keys):
     return replace(machine, exchange=FoundExchange("for less", keys))
 
 
-def planned(first, second, *pools, gpus=2, **rest):
+def planned(first, second, *pools, gpus=2, left=100, book=None, **rest):
     """Of machines of two pools, with one offer on sale; by `pools`."""
     members = tuple(
         PoolMachines(KubeObject(key=pool.key, value=pool.pool), machines)
@@ -34,7 +34,7 @@ def planned(first, second, *pools, gpus=2, **rest):
     )
     every = [machine for each in members for machine in each.machines]
     standing = {each.record.key: Standing(each, FIRST.pool, 2_000_000) for each in every}
-    world = a_world((), a_market(an_offer("one", 1.0, gpus)), *(pools or (FIRST, SECOND)), **rest)
+    world = a_world((), book or a_market(an_offer("one", 1.0, gpus, left=left)), *(pools or (FIRST, SECOND)), **rest)
     keys = tuple(each.record.key for each in every)
     return refits(DisruptionObservation(members, NOW, standing=standing), keys, world, {}, ()).refits
 
@@ -87,3 +87,26 @@ def test_a_limit_that_keeps_a_drifted_machine_is_told_with_what_it_lacks_and_for
         "GPUNodePool team/first: limits.resources[nodes] is 1, which has no room for it: it needs 1 machine more for "
         "about 10m, while both count"
     )
+
+
+def test_of_the_last_machine_on_sale_one_order_is_made_in_one_look():
+    found = planned(tuple(drifted(f"r{number}") for number in (1, 2, 3)), (), left=1)
+
+    assert [len(each.orders) for each in found.values()] == [1, 0, 0]
+    assert found[TWO].unserved == "team/first: none of 1 offers fits: 1 taken by other pods"
+
+
+def test_of_the_last_room_within_a_limit_one_order_is_made_in_one_look():
+    room = LimitRoom("GPUNodePool team/first: limits.resources[nodes] is 4", "nodes", 1, frozenset({FIRST.key}))
+    found = planned(tuple(drifted(f"r{number}") for number in (1, 2, 3)), (drifted("r4"),), limits=(room,))
+
+    assert [len(each.orders) for each in found.values()] == [1, 0, 0, 1]
+    assert [each.limited for each in found.values()] == [False, True, True, False]
+
+
+def test_what_is_not_ordered_leaves_its_stock_to_the_next():
+    """An exchange that is not worth it now orders nothing."""
+    dear = an_offer("one", 1.99, 2, left=1)
+    found = planned((exchanged("r1", ONE),), (drifted("r2"),), book=a_market(dear))
+
+    assert (bool(found[ONE].too_little), bought(found[TWO])) == (True, ["second"])

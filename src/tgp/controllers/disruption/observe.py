@@ -5,6 +5,7 @@ pool moves pods together, cheaper machines are searched for: at most once a minu
 since the last search that may matter.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -42,8 +43,8 @@ from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
 from tgp.core.model.spend import INSTANT
-from tgp.core.pools.capacity import ENDED
-from tgp.core.pools.orders import MOVE
+from tgp.core.pools.capacity import ENDED, living
+from tgp.core.pools.orders import MOVE, REPLACES
 from tgp.core.pools.planner.world import SpotKind
 from tgp.core.requests.drain import DISRUPTED
 from tgp.core.requests.node_metadata import pool_uid
@@ -141,6 +142,7 @@ class DisruptionObserver:
         for machine in seen.machines:
             self._memory.failures.learn(machine.record)
         world = self._observer.observe(seen.now, unreserved=frozenset(keys))
+        world = replace(world, world=replace(world.world, taken=self._ordered()))
         stopped = {each.key: each.stopped for each in world.world.pools if each.stopped}
         seen = replace(
             seen, stopped=stopped, ending=self._ending(world.world.spot_loss, seen.now) if seen.standing else {}
@@ -154,6 +156,17 @@ class DisruptionObserver:
             found = await self._compute.run(lambda: refits(seen, keys, world.world, placed, leaving))
             last = self._refits[key] = _Refits(self._clock.boottime(), given, found)
         return seen, world, last.found
+
+    def _ordered(self) -> Mapping[str, int]:
+        """By offer key, replacements that are not launched yet: what they buy is still listed."""
+        expected = (each.record for key, each in self._memory.expected.items() if not self._views.requests.get(key))
+        found = Counter[str]()
+        for record in (*self._views.requests.values(), *expected):
+            if REPLACES in record.annotations and pool_uid(record) and living(record):
+                attempt, offer = open_attempt(attempts_of(record)), self._observer.offer_for(record)
+                if offer is not None and (attempt is None or attempt.launched_at is None):
+                    found[offer.key] += 1
+        return found
 
     def forget(self, key: ObjectKey) -> None:
         self._searches.pop(key, None)

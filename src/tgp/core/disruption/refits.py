@@ -1,5 +1,6 @@
 """Where the pods of candidates would go: planned by the planner's own count, on what is true now."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -15,9 +16,10 @@ from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
 from tgp.core.pools.capacity import with_pods
+from tgp.core.pools.limits import after_orders
 from tgp.core.pools.orders import anchor_of, slot_number
 from tgp.core.pools.planner.plan import plan
-from tgp.core.pools.planner.world import Capacity, Plan, PlanInput, PlannedPool
+from tgp.core.pools.planner.world import Capacity, Order, Plan, PlanInput, PlannedPool
 from tgp.core.pools.replicas import world_of_slots
 
 LIMIT_REASON = "LimitReached"
@@ -37,7 +39,10 @@ def refits(
     placed: Mapping[str, str],  # of the last plan for pods that wait: pod uid → name of the capacity
     leaving: Iterable[Pod],  # of other machines, which are evicted or will be next, and new ones: they need room, too
 ) -> Refitted:
-    """One move after another, each in the room that those before it leave. Candidates of one move share an answer."""
+    """One move after another, each with the room, stock and limits that those before it leave.
+
+    Candidates of one move share an answer.
+    """
     going = nodes_that_go(seen)
     rooms = {each.name: each for each in world.capacity if each.name not in going and not each.drains}
     _take(rooms, world.pods, placed)
@@ -56,6 +61,8 @@ def refits(
             missing = missing_room(free.orders, world) if free is not None else ""
             refit = replace(refit, unserved=missing or refit.unserved)
         answers |= dict.fromkeys((each.record.key for each in together.machines), refit)
+        if not (refit.unserved or refit.too_little):
+            world = _after(world, refit.orders)
         _take(rooms, pods, found.placed if found is not None else {})
     return Refitted(answers, tuple(rooms.values()))
 
@@ -144,6 +151,16 @@ def _plan(
     world: PlanInput, pods: tuple[Pod, ...], pools: tuple[PlannedPool, ...], rooms: Mapping[str, Capacity]
 ) -> Plan:
     return plan(replace(world, pods=pods, pools=pools, capacity=tuple(rooms.values()))) if pods else Plan()
+
+
+def _after(world: PlanInput, orders: Iterable[Order]) -> PlanInput:
+    """With what these orders leave of stock and limits."""
+    made = tuple(orders)
+    if not made:
+        return world
+    taken = Counter(world.taken) + Counter(order.offer.key for order in made)
+    pools = {each.key: each.pool for each in world.pools}
+    return replace(world, limits=after_orders(world.limits, made, pools), taken=taken)
 
 
 def _take(rooms: dict[str, Capacity], pods: Iterable[Pod], placed: Mapping[str, str]) -> None:
