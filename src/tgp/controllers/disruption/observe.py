@@ -40,6 +40,7 @@ from tgp.core.model.attempts import attempts_of, open_attempt, provider_of
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.offer import Offer
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
 from tgp.core.model.spend import INSTANT
@@ -358,15 +359,15 @@ class DisruptionObserver:
             awaited=name in awaited,
             given_up=self._memory.given_up.get(record.key, ""),
             keeps_place=keeps_place(record, moves),
-            stamp=self._stamp(pool, offer.provider) if offer is not None and pool is not None else "",
+            stamp=self._stamp(pool, offer) if offer is not None and pool is not None else "",
             illness=illness_of(node, gpus_missing(record, node), missing_since, self._repair_rules),
             boot=timedelta(seconds=shape.boot_seconds if shape is not None else 0),
             stays_until=kept_on_until(record, class_of(pool, self._views.classes), now) if pool is not None else None,
         )
 
-    def _stamp(self, pool: GPUNodePool, provider: str) -> str:
+    def _stamp(self, pool: GPUNodePool, offer: Offer) -> str:
         node_class = class_of(pool, self._views.classes)
-        return "" if node_class is None else stamp_of(pool, node_class, provider, self._default_backend)
+        return "" if node_class is None else stamp_of(pool, node_class, offer, self._default_backend)
 
     def _leaving(self, keys: frozenset[ObjectKey]) -> Iterator[Pod]:
         """Pods of other machines, of any pool, that are evicted or will be next."""
