@@ -16,8 +16,8 @@ FIRST, SECOND = consolidated_pool("first"), consolidated_pool("second")
 ONE, TWO = ObjectKey("default", "r1"), ObjectKey("default", "r2")
 
 
-def drifted(name):
-    machine = a_machine(name, idle=None, pods=(a_serving_pod(f"pod-{name}"),), annotations={"tgp.io/drift-hash": "1-x"})
+def drifted(name, **pod):
+    machine = a_machine(name, idle=None, pods=(a_serving_pod(f"pod-{name}", **pod),), annotations={"tgp.io/drift-hash": "1-x"})
     return replace(machine, stamp="1-y")
 
 
@@ -110,3 +110,20 @@ def test_what_is_not_ordered_leaves_its_stock_to_the_next():
     found = planned((exchanged("r1", ONE),), (drifted("r2"),), book=a_market(dear))
 
     assert (bool(found[ONE].too_little), bought(found[TWO])) == (True, ["second"])
+
+
+def in_a_gang(name, size):
+    gang = {"tgp.io/gang": "train", "tgp.io/gang-size": str(size)}
+    return drifted(name, annotations=gang)
+
+
+def test_a_machine_of_a_gang_is_replaced_while_all_of_them_have_drifted():
+    found = planned(tuple(in_a_gang(f"r{number}", 4) for number in (1, 2, 3, 4)), ())
+
+    assert [(len(each.orders), each.unserved) for each in found.values()] == [(1, "")] * 4
+
+
+def test_a_gang_that_misses_a_pod_is_not_moved():
+    found = planned((in_a_gang("r1", 3), in_a_gang("r2", 3)), ())
+
+    assert "gang team/train has 2 of 3 pods" in found[ONE].unserved

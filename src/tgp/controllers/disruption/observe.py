@@ -214,8 +214,7 @@ class DisruptionObserver:
         others, world, refitted = await self._planned(key, others, to_plan(others))
         pools = tuple(each for each in world.world.pools if each.key.namespace == key.namespace)
         machines = with_stopped(seen.standing.values(), pools)
-        rooms = replace(world.world, pools=pools, capacity=refitted.rooms)
-        given = ExchangeInput(rooms, machines, seen.budgets, others.ending)
+        given = ExchangeInput(replace(refitted.world, pools=pools), machines, seen.budgets, others.ending)
         found = await self._compute.run(lambda: exchanges(given))
         before = self._searches[key].worth_since if key in self._searches else {}
         buying = (each for each in found.exchanges if each.orders)

@@ -18,6 +18,7 @@ from tgp.core.model.record import uid_text
 from tgp.core.pools.capacity import with_pods
 from tgp.core.pools.limits import after_orders
 from tgp.core.pools.orders import anchor_of, slot_number
+from tgp.core.pools.planner.classes import gang_name
 from tgp.core.pools.planner.plan import plan
 from tgp.core.pools.planner.world import Capacity, Order, Plan, PlanInput, PlannedPool
 from tgp.core.pools.replicas import world_of_slots
@@ -29,7 +30,7 @@ NOT_BUYING = Refit(unserved=f"the pool buys nothing: {NEVER_BUYS}")
 @dataclass(frozen=True, slots=True)
 class Refitted:
     refits: Mapping[ObjectKey, Refit]
-    rooms: tuple[Capacity, ...]  # that the pods of all these candidates leave
+    world: PlanInput  # with the room, stock and limits that all these candidates leave
 
 
 def refits(
@@ -45,8 +46,9 @@ def refits(
     """
     going = nodes_that_go(seen)
     rooms = {each.name: each for each in world.capacity if each.name not in going and not each.drains}
-    _take(rooms, world.pods, placed)
     others = tuple(as_waiting(pod) for pod in leaving)
+    world = replace(world, gang_members=_gang_members(seen, world, others))
+    _take(rooms, world.pods, placed)
     _take(rooms, others, _plan(world, others, (), rooms).placed)
     answers = dict[ObjectKey, Refit]()
     for together in _grouped(seen, keys):
@@ -64,7 +66,20 @@ def refits(
         if not (refit.unserved or refit.too_little):
             world = _after(world, refit.orders)
         _take(rooms, pods, found.placed if found is not None else {})
-    return Refitted(answers, tuple(rooms.values()))
+    return Refitted(answers, replace(world, capacity=tuple(rooms.values())))
+
+
+def _gang_members(
+    seen: DisruptionObservation, world: PlanInput, leaving: Iterable[Pod]
+) -> Mapping[str, frozenset[str]]:
+    """By gang, wherever its pods are: the machines of all of them may go, one after another."""
+    there = (pod for place in world.capacity for pod in place.pods)
+    going = (pod for machine in seen.machines for pod in pods_to_move(machine.pods))
+    found = {gang: set(uids) for gang, uids in world.gang_members.items()}
+    for pod in (*world.pods, *there, *going, *leaving):
+        if gang := gang_name(pod):
+            found.setdefault(gang, set()).add(uid_text(pod.uid))
+    return {gang: frozenset(uids) for gang, uids in found.items()}
 
 
 @dataclass(slots=True)
