@@ -38,11 +38,11 @@ def test_a_request_that_cannot_buy_is_deleted_to_plan_again():
 
 
 @pytest.mark.parametrize(
-    ("reason", "paused"),
-    [("NoOfferFits", False), ("LimitReached", False), ("Suspended", True), ("PurchasesPaused", True)],
+    ("reason", "spared"),
+    [("NoOfferFits", False), ("LimitReached", True), ("Suspended", True), ("PurchasesPaused", True)],
 )
-def test_an_offer_is_not_to_blame_where_purchases_are_paused(reason, paused):
-    assert cared(waits(reason)) == Replan(f"{reason}: so", paused=paused)
+def test_an_offer_is_not_to_blame_where_purchases_are_paused_or_a_limit_is_reached(reason, spared):
+    assert cared(waits(reason)) == Replan(f"{reason}: so", spared=spared)
 
 
 @pytest.mark.parametrize("reason", ["Waiting", "LaunchOutcomePending", "Ordering"])

@@ -5,7 +5,7 @@ machines of a type had and which machines served no pod.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from tgp.api.request import GPURequest
@@ -101,11 +101,7 @@ class PoolMemory:
 
     def cooldowns(self, market: Cooldowns) -> Cooldowns:
         """The market's, and those of requests that could not buy."""
-        return (
-            replace(market, offers={**self.failed_offers.offers, **market.offers})
-            if self.failed_offers.offers
-            else market
-        )
+        return market.with_later(Cooldowns(self.failed_offers.offers))
 
     def forget_requests(self, there: Iterable[ObjectKey]) -> None:
         """Of requests that are gone, and are not expected either."""

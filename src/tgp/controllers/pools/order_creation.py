@@ -62,8 +62,8 @@ class OrderCreator:
         class_name = pool.value.spec.node_class_ref.name
         node_class = self._views.classes.get(ObjectKey("", class_name))
         if node_class is not None and node_class.value is not None:
-            stamp = stamp_of(pool.value, node_class.value, wanted.order.offer.provider, self._policy.default_backend)
-            wanted = replace(wanted, marks={**wanted.marks, STAMP: stamp})
+            stamp = stamp_of(pool.value, node_class.value, wanted.order.offer, self._policy.default_backend)
+            wanted = replace(wanted, marks={**wanted.marks, STAMP: stamp}) if stamp else wanted
         for key in free_names(pool, wanted.anchor, self._known):
             manifest = manifest_of(key, wanted, pool, class_name, f"{now:%Y%m%dT%H%M%SZ}")
             self._expect(key, wanted, record_of(manifest, pool))

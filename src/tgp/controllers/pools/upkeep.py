@@ -69,7 +69,7 @@ class PoolRequestReconciler:
             case Replan():
                 offer = self._offer_for(seen.record)
                 await self._delete(seen.record)
-                if offer is not None and not care.paused and not takes_over(seen.record):
+                if offer is not None and not care.spared and not takes_over(seen.record):
                     self._memory.leave_out(offer, care.why, seen.now)
                 self._memory.note_replanned(key, care.why)
                 self._journal.note(RequestReplanned(subject_of(seen.record), care.why))

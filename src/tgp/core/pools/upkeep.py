@@ -18,6 +18,7 @@ REPLANNED_AFTER = timedelta(seconds=30)  # without an offer that can be bought
 PREPARED_WITHIN = timedelta(minutes=10)  # of its creation: every machine of that provider waits for the same image
 FAILED_KEPT = timedelta(hours=1)  # what failed is remembered by its request for so long
 MOST_FAILED = 64  # of a pool
+LIMIT_REACHED = "LimitReached"
 UNDECIDED = frozenset({"", "Waiting", "Ordering", "LaunchOutcomePending", "UnclaimedInstance", "NamespaceNotSeen"})
 
 
@@ -44,7 +45,7 @@ class Replan:
     """It cannot buy what was planned: its pods are planned for again, without that offer if it was to blame."""
 
     why: str
-    paused: bool = False  # all purchases are, or those of its class: its offer is as good as before
+    spared: bool = False  # its offer is as good as before: purchases are paused, or a limit is reached
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ def _waiting(seen: PoolRequest) -> Care:
         until = max(until, (record.created_at or seen.now) + PREPARED_WITHIN)
     if seen.now < until:
         return Leave(until)
-    return Replan(f"{launched.reason}: {launched.message}", paused=launched.reason in PAUSED)
+    return Replan(f"{launched.reason}: {launched.message}", spared=launched.reason in {*PAUSED, LIMIT_REACHED})
 
 
 def _marked(record: KubeObject[GPURequest], kind: str) -> Condition | None:

@@ -314,4 +314,6 @@ def _stock(world: PlanInput, rows: Index) -> Ints:
         else:
             doubled = min(world.successes.get(offer.key, 0), 10) if world.successes else 0
             stock[place] = min(ASSUMED_LEFT.get(offer.stock, 0) << doubled, MOST_LEFT)
+        if world.taken:
+            stock[place] = max(stock[place] - world.taken.get(offer.key, 0), 0)
     return stock

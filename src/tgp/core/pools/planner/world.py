@@ -96,6 +96,7 @@ class PlanInput:
         default_factory=dict
     )  # by offer key: Nodes of machines you own, also while off
     successes: Mapping[str, int] = field(default_factory=dict)  # by offer key: launches in a row that succeeded
+    taken: Mapping[str, int] = field(default_factory=dict)  # by offer key: machines that others have ordered
     spot_loss: Mapping[SpotKind, float] = field(default_factory=dict)  # an hour; a kind that is missing: as assumed
     not_for: Mapping[str, frozenset[str]] = field(default_factory=dict)  # pod uid → offer keys not bought for it again
     refused: Mapping[str, str] = field(default_factory=dict)  # pod uid → why nothing is bought for it now
