@@ -69,7 +69,7 @@ MESHES = [MeshSettings(each) for each in Backend]
 
 @pytest.mark.parametrize("mesh", MESHES, ids=str)
 @pytest.mark.parametrize(
-    "host", ["127.0.0.1", "localhost", "0.0.0.0", "[::1]", "[::ffff:127.0.0.1]", "kubernetes.default.svc"]
+    "host", ["127.0.0.1", "localhost", "[::]", "[::1]", "[::ffff:127.0.0.1]", "kubernetes.default.svc"]
 )
 def test_no_mesh_carries_a_route_to_the_machine_itself_or_to_a_service(host, mesh):
     assert unreachable(f"https://{host}:6443", mesh).endswith("set the control plane's address in the join Secret")
