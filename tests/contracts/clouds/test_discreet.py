@@ -62,6 +62,10 @@ def test_a_key_is_hidden_however_it_is_encoded_and_divided(form: str) -> None:
     assert said.count("***") <= 2, "what is left between two masks is a part of it"
 
 
+def test_a_message_stays_on_one_line_where_its_escapes_are_read() -> None:
+    assert quoted(f"first%0Asecond\\u000athird {KEY.reveal()}", KEY) == "first second third ***"
+
+
 def test_the_words_beside_a_hidden_key_stay() -> None:
     said = quoted("POST /v1/machines%20of%20us-east-1 refused: key 6b65792d37663361 is of 5f3b2c1d-9a8e", KEY)
 
