@@ -23,10 +23,10 @@ from tgp.api.resource import (
 )
 from tgp.core.classes.rights import missing_rights
 from tgp.core.reports.manifest_verdict import verdict
+from tgp.services.chart_settings import CHART_SETTINGS
 from tgp.services.cluster_failure import REACH
 from tgp.services.manifest_surroundings import surroundings
 from tgp.services.preflight import (
-    CHART_SETTINGS,
     DEVICE_PLUGIN,
     NAME_ONE,
     OPERATOR_LEASE,
@@ -256,6 +256,20 @@ async def test_it_looks_for_the_tailscale_operator_where_the_chart_was_told_of_i
     findings = [one for one in found.findings if one.title == "tailnet"]
     assert [one.good for one in findings] == ([] if said is None else [False])
     assert all(said in one.words and one.command.startswith(command) for one in findings)
+
+
+async def test_a_class_without_a_mesh_has_the_one_of_the_charts_value(tmp_path):
+    """networking.backend: the operator buys for it, so a gap would be a false one."""
+    metadata = {"name": CHART_SETTINGS, "namespace": "tgp-system"}
+    data = {"settings.yaml": "networking:\n  backend: kubespan\n"}
+    settings = CONFIG_MAP, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+    meshless = a_class("gpu", providers=[{"name": "vultr"}])
+
+    without = await looked(tmp_path, *kinds(), home(), meshless)
+    found = await looked(tmp_path, *kinds(), home(), meshless, settings)
+
+    assert any("NoNetworking" in one.words for one in without.findings)
+    assert not any("NoNetworking" in one.words for one in found.findings)
 
 
 async def test_a_cluster_that_was_named_and_is_not_there_is_a_finding(tmp_path):

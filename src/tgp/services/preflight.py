@@ -26,7 +26,6 @@ from tgp.api.crds import crds
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.resource import (
     CLUSTER_ROLE,
-    CONFIG_MAP,
     CUSTOM_RESOURCE_DEFINITION,
     GPU_NODE_CLASS,
     LEASE,
@@ -52,6 +51,7 @@ from tgp.core.requests.device_plugin import FutureNode, plugin_for
 from tgp.ports.cluster import ClusterError, Forbidden, NotFound
 from tgp.ports.http import Call, HttpError, HttpFactory, Reply
 from tgp.ports.resolver import Resolver
+from tgp.services.chart_settings import ChartSettings, chart_settings
 from tgp.services.cluster import http_for_clouds
 from tgp.services.cluster_failure import explained, first_step
 from tgp.services.crd_difference import difference
@@ -78,8 +78,6 @@ TAILSCALE = "tailscale"
 EXPOSED = "tailscale.com/expose"
 EXPOSE_API = "kubectl annotate service kubernetes -n default tailscale.com/expose=true tailscale.com/hostname=k8s-api"
 TAILSCALE_OPERATOR_KIND = "connectors.tailscale.com"  # it installs it
-CHART_SETTINGS = "tgp-operator-settings"  # the chart's ConfigMap
-OPERATOR_ENABLED = "tgp.io/tailscale-operator"  # on it: the value networking.tailscale.operatorEnabled
 OLDEST_MINOR = 28  # of Kubernetes 1
 NAME_ONE = "export KUBECONFIG=FILE && tgp check"
 
@@ -121,16 +119,17 @@ class ClusterPreflight:
             hosts=HostRules(api_server=connection.addresses),
         )
         meshes = AllMeshes(dial, connection.clock, connection.entropy, connection.cluster, namespace=namespace)
+        self._meshes = MeshOpener(meshes, self._secret_reader)
         self._nodes: tuple[Node, ...] = ()
-        boot_inputs = BootInputLoader(self._secret_reader, self._cluster, lambda: self._nodes)
-        self._inspector = ClassPreflightChecker(
-            boot_inputs, MeshOpener(meshes, self._secret_reader), self._clouds, self._clock, ""
-        )
+        self._boot_inputs = BootInputLoader(self._secret_reader, self._cluster, lambda: self._nodes)
+        self._settings = ChartSettings()
 
     async def look(self) -> Preflight:
         findings = [await self.version(), await self.kinds()]
         namespace = await self.operator_namespace()
         findings.append(namespace)
+        with suppress(Forbidden):
+            self._settings = await chart_settings(self._cluster, self._namespace)
         classes = await self._classes() if findings[1].good else ()
         with suppress(Forbidden):  # then the Talos version is the class's, or the usual one
             self._nodes = tuple((await paged(self._http, ListTarget(nodes()), {})).records.values())
@@ -149,9 +148,8 @@ class ClusterPreflight:
 
     async def _tailnet(self, classes: tuple[tuple[str, GPUNodeClass], ...]) -> list[ClusterFinding]:
         """Where the chart was told that the Tailscale operator exposes the API server: whether it does."""
-        settings = await self._read(CONFIG_MAP, self._namespace, CHART_SETTINGS) or {}
-        wanted = (settings.get("metadata", {}).get("annotations") or {}).get(OPERATOR_ENABLED) == "true"
-        if not wanted and all(backend_of(node_class, "") != TAILSCALE for _, node_class in classes):
+        wanted = self._settings.tailscale_operator
+        if not wanted and all(self._backend(node_class) != TAILSCALE for _, node_class in classes):
             return []
         found = exposed_api(await self._read(SERVICE, "default", "kubernetes") or {})
         if not wanted:
@@ -261,20 +259,26 @@ class ClusterPreflight:
         for provider, source in sources_of(node_class).items():
             if words := lacking(source):
                 gaps[Gap("SettingMissing", f"provider {provider}: {words}")] = None
-        asked = await self._inspector.inspect(node_class)
+        inspector = ClassPreflightChecker(
+            self._boot_inputs, self._meshes, self._clouds, self._clock, self._settings.backend
+        )
+        asked = await inspector.inspect(node_class)
         secret_missing = any(gap.reason == "SecretMissing" for gap in gaps)
         gaps |= {gap: None for gap in asked.gaps if not (secret_missing and gap.reason == "MeshRefused")}
         title = "implicit class" if name == IMPLICIT else f"class {name}"
         if not gaps:
-            backend = backend_of(node_class, "")
+            backend = self._backend(node_class)
             return [ClusterFinding(title, True, f"template, join Secret and mesh ({backend or 'none'}) are complete")]
         return [ClusterFinding(title, False, f"{gap.message} ({gap.reason})", gap.command) for gap in gaps]
 
     async def _references(self, node_class: GPUNodeClass) -> ClassReferences:
-        wanted = names(wanted_by(node_class, backend_of(node_class, "")))
+        wanted = names(wanted_by(node_class, self._backend(node_class)))
         present, forbidden = await present_keys(wanted, self._secret_reader)
         zones = frozenset(available_timezones())
-        return ClassReferences(node_class, present, self._namespace, "", zones, forbidden)
+        return ClassReferences(node_class, present, self._namespace, self._settings.backend, zones, forbidden)
+
+    def _backend(self, node_class: GPUNodeClass) -> str:
+        return backend_of(node_class, self._settings.backend)
 
     # -- its providers -----------------------------------------------------------------------------------------------
 

@@ -68,6 +68,7 @@ class ClusterState:
     held: Usage | None = NOTHING_USED  # what counts against its limits; None: you may not list requests
     hold: str = ""
     daemon_sets: tuple[DaemonSet, ...] | None = None  # None: you may not list them
+    default_backend: str = ""  # the operator's own mesh
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +126,7 @@ async def planned(cluster: ClusterState, market: MarketService) -> RentPlan:
         every_source(usable),
         cluster.now,
         held=cluster.held or NOTHING_USED,
+        default_backend=cluster.default_backend,
     )
     choice = decide_purchase(asked)
     ranking = rank(book, query_for_request(asked), cluster.now)
