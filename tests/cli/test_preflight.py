@@ -23,6 +23,7 @@ from tgp.api.resource import (
 )
 from tgp.core.classes.rights import missing_rights
 from tgp.core.reports.manifest_verdict import verdict
+from tgp.ports.http import Call, Reply, Streaming
 from tgp.services.chart_settings import CHART_SETTINGS
 from tgp.services.cluster_failure import REACH
 from tgp.services.manifest_surroundings import surroundings
@@ -72,13 +73,21 @@ def a_plugin(tolerations: list[dict]) -> dict:
     }
 
 
-async def looked(folder: Path, *manifests: tuple[Resource, dict]) -> Preflight:
-    """At an API server that holds these."""
+async def looked(folder: Path, *manifests: tuple[Resource, dict], forbidden: str = "-") -> Preflight:
+    """At an API server that holds these. Paths that end with `forbidden` may not be read."""
     server = ApiServer(SystemClock(), SystemEntropy())
     server.authentication.add_token(TOKEN, ADMIN)
     for resource, manifest in manifests:
         server.local_api.create(resource, manifest)
-    listening = await listen(server.handle)
+
+    async def handle(call: Call) -> Reply | Streaming:
+        if not call.path.endswith(forbidden):
+            return await server.handle(call)
+        words = f'things "x" is forbidden: User "dora" cannot get resource "things" at {call.path}'
+        status = {"kind": "Status", "status": "Failure", "reason": "Forbidden", "message": words, "code": 403}
+        return Reply(403, json.dumps(status).encode(), (("Content-Type", "application/json"),))
+
+    listening = await listen(handle)
     try:
         return await preflight(a_kubeconfig(folder, listening.url), "", "", expected=True)
     finally:
@@ -175,6 +184,36 @@ async def test_a_class_lists_all_that_it_misses_at_once(tmp_path):
     assert "Secret tgp-join (keys " in said
     assert "settings.sshKeyName is not set" in said
     assert "MeshRefused" not in said, "the mesh cannot be asked before its client is there"
+
+
+@pytest.mark.parametrize(
+    ("path", "title"),
+    [
+        ("/version", "Kubernetes"),
+        ("/customresourcedefinitions/gpurequests.tgp.io", "kinds"),
+        ("/namespaces/tgp-system", "namespace"),
+        ("/configmaps/tgp-operator-settings", "settings"),
+        ("/gpunodeclasses", "classes"),
+        ("/nodes", "nodes"),
+        ("/clusterroles/tgp-operator", "rights"),
+        ("/leases/tgp-operator", "operator"),
+        ("/services/kubernetes", "tailnet"),
+        ("/daemonsets", DEVICE_PLUGIN),
+    ],
+)
+async def test_what_may_not_be_read_hides_no_other_gap(tmp_path, path, title):
+    meshed = a_class("gpu", providers=[{"name": "vultr"}], tailscaleConfig={"tags": ["tag:gpu"]})
+    whole = await looked(tmp_path, *kinds(), home(), meshed)
+    found = await looked(tmp_path, *kinds(), home(), meshed, forbidden=path)
+
+    (unknown,) = (one for one in found.findings if one.title == title and one.good is None)
+    assert unknown.command == "kubectl auth can-i --list" or title == "rights"
+    gaps = [one for one in whole.findings if one.good is False and one.title != title]
+    about_version = [one for one in gaps if "tgp-join" in one.words] if title == "Kubernetes" else []
+    about_classes = [one for one in gaps if one.title == "class gpu"] if title == "classes" else []
+    lost = [one for one in gaps if one not in found.findings]
+    assert lost == about_version + about_classes, "another gap is not told"
+    assert title == "classes" or [row.provider for row in found.rows] == ["vultr"]
 
 
 async def test_rights_of_an_older_release_are_named_one_by_one(tmp_path):

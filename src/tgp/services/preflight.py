@@ -4,13 +4,12 @@ It only reads, with the user's own rights, and tries the operator's API keys wit
 """
 
 import asyncio
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeVar
 from zoneinfo import available_timezones
 
 from tgp.adapters.clouds.registry import AllClouds, facts_of
@@ -82,6 +81,9 @@ OLDEST_MINOR = 28  # of Kubernetes 1
 NAME_ONE = "export KUBECONFIG=FILE && tgp check"
 
 
+T = TypeVar("T")
+
+
 @dataclass(frozen=True, slots=True)
 class Preflight:
     rows: tuple[CheckRow, ...] = ()  # the providers of its classes, asked with the operator's own keys
@@ -125,26 +127,41 @@ class ClusterPreflight:
         self._settings = ChartSettings()
 
     async def look(self) -> Preflight:
-        findings = [await self.version(), await self.kinds()]
-        namespace = await self.operator_namespace()
-        findings.append(namespace)
-        with suppress(Forbidden):
-            self._settings = await chart_settings(self._cluster, self._namespace)
-        classes = await self._classes() if findings[1].good else ()
-        with suppress(Forbidden):  # then the Talos version is the class's, or the usual one
-            self._nodes = tuple((await paged(self._http, ListTarget(nodes()), {})).records.values())
-        if namespace.good:
-            findings += [await self._rights(), await self.operator()]
-        for name, node_class in classes:
-            findings += await self._class(name, node_class)
-        if findings[1].good and not classes:
+        """Whatever may not be read, or does not answer, is one unknown row: the other gaps are found all the same."""
+        findings: list[ClusterFinding] = [await self.version()]
+
+        async def of(title: str, step: Awaitable[T]) -> T | None:
+            try:
+                return await step
+            except (ClusterError, HttpError) as error:
+                words = f"not checked: {explained(str(error), error)}"
+                findings.append(ClusterFinding(title, None, words, first_step(error)))
+                return None
+
+        kinds = await of("kinds", self.kinds())
+        findings += [kinds] if kinds is not None else []
+        namespace = await of("namespace", self.operator_namespace())
+        findings += [namespace] if namespace is not None else []
+        self._settings = await of("settings", chart_settings(self._cluster, self._namespace)) or ChartSettings()
+        classes = await of("classes", self._classes()) if kinds is None or kinds.good else ()
+        self._nodes = await of("nodes", self._listed_nodes()) or ()
+        if namespace is None or namespace.good:
+            for title, step in (("rights", self._rights), ("operator", self.operator)):
+                found = await of(title, step())
+                findings += [found] if found is not None else []
+        for name, node_class in classes or ():
+            findings += await of(_title(name), self._class(name, node_class)) or ()
+        if kinds is not None and kinds.good and classes == ():
             words = f"no class exists, and Secret {self._namespace}/{OPERATOR_SECRET} has no provider's API key"
             apply = "kubectl apply -f deploy/examples/pool.yaml"
             findings.append(ClusterFinding("GPUNodeClass", False, words, apply))
-        with suppress(Forbidden):
-            findings += await self._tailnet(classes)
-        findings.append(await self.device_plugin())
-        return Preflight(await self._providers(classes), tuple(findings))
+        findings += await of("tailnet", self._tailnet(classes or ())) or ()
+        plugin = await of(DEVICE_PLUGIN, self.device_plugin())
+        findings += [plugin] if plugin is not None else []
+        return Preflight(await of("providers", self._providers(classes or ())) or (), tuple(findings))
+
+    async def _listed_nodes(self) -> tuple[Node, ...]:
+        return tuple((await paged(self._http, ListTarget(nodes()), {})).records.values())
 
     async def _tailnet(self, classes: tuple[tuple[str, GPUNodeClass], ...]) -> list[ClusterFinding]:
         """Where the chart was told that the Tailscale operator exposes the API server: whether it does."""
@@ -163,7 +180,10 @@ class ClusterPreflight:
     # -- the cluster itself ------------------------------------------------------------------------------------------
 
     async def version(self) -> ClusterFinding:
-        version = await self._cluster.version()
+        try:
+            version = await self._cluster.version()
+        except Forbidden as error:
+            return ClusterFinding("Kubernetes", None, f"not checked: {error}", first_step(error))
         minor = version.removeprefix("v").split(".")[1:2]
         old = bool(minor) and minor[0].isdigit() and int(minor[0]) < OLDEST_MINOR
         words = f"{version}; tgp needs 1.{OLDEST_MINOR} or newer" if old else version
@@ -262,14 +282,20 @@ class ClusterPreflight:
         inspector = ClassPreflightChecker(
             self._boot_inputs, self._meshes, self._clouds, self._clock, self._settings.backend
         )
-        asked = await inspector.inspect(node_class)
+        title, rest = _title(name), []
+        try:
+            asked = (await inspector.inspect(node_class)).gaps
+        except ClusterError as error:
+            asked = ()
+            rest = [
+                ClusterFinding(title, None, f"template, join Secret and mesh not checked: {error}", first_step(error))
+            ]
         secret_missing = any(gap.reason == "SecretMissing" for gap in gaps)
-        gaps |= {gap: None for gap in asked.gaps if not (secret_missing and gap.reason == "MeshRefused")}
-        title = "implicit class" if name == IMPLICIT else f"class {name}"
-        if not gaps:
+        gaps |= {gap: None for gap in asked if not (secret_missing and gap.reason == "MeshRefused")}
+        if not gaps and not rest:
             backend = self._backend(node_class)
             return [ClusterFinding(title, True, f"template, join Secret and mesh ({backend or 'none'}) are complete")]
-        return [ClusterFinding(title, False, f"{gap.message} ({gap.reason})", gap.command) for gap in gaps]
+        return [ClusterFinding(title, False, f"{gap.message} ({gap.reason})", gap.command) for gap in gaps] + rest
 
     async def _references(self, node_class: GPUNodeClass) -> ClassReferences:
         wanted = names(wanted_by(node_class, self._backend(node_class)))
@@ -324,6 +350,10 @@ def exposed_api(service: Mapping[str, Any]) -> list[ClusterFinding]:
         "planes)"
     )
     return [ClusterFinding("tailnet", None, words)]
+
+
+def _title(name: str) -> str:
+    return "implicit class" if name == IMPLICIT else f"class {name}"
 
 
 def _moment(text: object) -> datetime | None:
