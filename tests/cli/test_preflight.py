@@ -152,6 +152,23 @@ async def test_it_says_whether_a_plugin_would_run_and_what_to_change(tmp_path, p
     assert said in finding.words
 
 
+async def test_each_resource_that_its_classes_buy_needs_a_plugin(tmp_path):
+    def bought(name: str, *models: str) -> tuple[Resource, dict]:
+        return a_class(name, providers=[{"name": "vultr"}], instanceRequirements={"gpuTypes": list(models)})
+
+    plugin = DAEMON_SET, a_plugin([{"operator": "Exists"}])
+    amd = await looked(tmp_path, *kinds(), home(), plugin, bought("amd", "MI300X"))
+    both = await looked(tmp_path, *kinds(), home(), plugin, bought("amd", "MI300X"), bought("some", "L40S"))
+
+    def said(found: Preflight) -> list[tuple[bool | None, str]]:
+        return [(one.good, one.words) for one in found.findings if one.title == DEVICE_PLUGIN]
+
+    missing = False, "No DaemonSet provides amd.com/gpu; install a GPU device plugin"
+    assert said(amd) == [missing]
+    assert said(both)[1:] == [missing]
+    assert said(both)[0][0] is True
+
+
 async def test_an_empty_cluster_lists_every_gap_with_its_command(tmp_path):
     found = await looked(tmp_path)
 

@@ -44,8 +44,10 @@ from tgp.core.classes.rights import APPLY_RIGHTS, missing_rights
 from tgp.core.joining.mesh.selection import backend_of
 from tgp.core.market.sources import lacking, sources_of
 from tgp.core.model.class_secrets import OPERATOR_SECRET, names, wanted_by
+from tgp.core.model.gpus import resource_name
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.offer_labels import GPU_PRESENT
 from tgp.core.requests.device_plugin import FutureNode, plugin_for
 from tgp.ports.cluster import ClusterError, Forbidden, NotFound
 from tgp.ports.http import Call, HttpError, HttpFactory, Reply
@@ -64,10 +66,10 @@ from tgp.services.shipped import operator_rights
 USUAL_LABELS = {
     "kubernetes.io/os": "linux",
     "kubernetes.io/arch": "amd64",
-    "nvidia.com/gpu.present": "true",
     "tgp.io/provisioned": "true",
 }
 DEVICE_PLUGIN = "GPU device plugin"
+NVIDIA = "nvidia.com/gpu"
 ROLES = {"ClusterRole": CLUSTER_ROLE, "Role": ROLE}
 SHIPPED_NAMESPACE = "tgp-system"  # the operator's namespace in the shipped roles
 OPERATOR_LEASE = "tgp-operator"
@@ -156,8 +158,7 @@ class ClusterPreflight:
             apply = "kubectl apply -f deploy/examples/pool.yaml"
             findings.append(ClusterFinding("GPUNodeClass", False, words, apply))
         findings += await of("tailnet", self._tailnet(classes or ())) or ()
-        plugin = await of(DEVICE_PLUGIN, self.device_plugin())
-        findings += [plugin] if plugin is not None else []
+        findings += await of(DEVICE_PLUGIN, self.device_plugins(classes or ())) or ()
         return Preflight(await of("providers", self._providers(classes or ())) or (), tuple(findings))
 
     async def _listed_nodes(self) -> tuple[Node, ...]:
@@ -253,9 +254,16 @@ class ClusterPreflight:
         spec = (reply.json().get("spec") if reply.ok else None) or {}
         return str(spec.get("holderIdentity") or ""), _moment(spec.get("renewTime")), self._date_of(reply)
 
-    async def device_plugin(self) -> ClusterFinding:
+    async def device_plugins(self, classes: tuple[tuple[str, GPUNodeClass], ...]) -> list[ClusterFinding]:
+        """One for each resource of the GPU models that its classes name; NVIDIA's where one names no model."""
+        models = [node_class.spec.instance_requirements.gpu_types or ("",) for _, node_class in classes] or [("",)]
+        resources = {resource_name(model) for row in models for model in row}
+        return [await self.device_plugin(resource) for resource in sorted(resources, reverse=True)]
+
+    async def device_plugin(self, resource: str = NVIDIA) -> ClusterFinding:
         listed = await paged(self._http, ListTarget(daemon_sets()), {})
-        verdict = plugin_for(FutureNode(USUAL_LABELS), listed.records.values())
+        present = {GPU_PRESENT: "true"} if resource == NVIDIA else {}
+        verdict = plugin_for(FutureNode(USUAL_LABELS | present), listed.records.values(), resource)
         return ClusterFinding(DEVICE_PLUGIN, verdict.runs, verdict.message)
 
     # -- its classes -------------------------------------------------------------------------------------------------
