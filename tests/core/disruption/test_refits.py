@@ -132,7 +132,7 @@ def test_a_machine_of_a_gang_is_replaced_while_all_of_them_have_drifted():
 def test_a_gang_that_misses_a_pod_is_not_moved():
     found = planned((in_a_gang("r1", 3), in_a_gang("r2", 3)), ())
 
-    assert "gang team/train has 2 of 3 pods" in found[ONE].unserved
+    assert "gang team/train: 2 of 3 pods exist" in found[ONE].unserved
 
 
 LIKES_IT_THERE = Affinity(preferred_nodes=(PreferredNodes(10, NodeTerm((LabelRequirement("disk", "In", ("fast",)),))),))
