@@ -12,8 +12,11 @@ from tests.sim.test_budget_lives import delete
 from tests.sim.test_budget_pauses import a_job, suspended
 from tests.sim.test_budgets import CPU, a_budget, a_team_pod, begin, condition, consumed, ran, reasons, status
 from tgp.api.resource import CONFIG_MAP, GPU_WORKLOAD_BUDGET, JOB, NAMESPACE, NODE, POD
+from tgp.core.budgets.account import fresh
+from tgp.core.budgets.packing import pack
 from tgp.core.budgets.pause import KUEUE
 from tgp.core.budgets.reset import RESET
+from tgp.core.budgets.spans import seconds
 from tgp.sim.world import World
 
 HOUR = timedelta(hours=1)
@@ -106,6 +109,27 @@ def test_an_account_that_is_removed_while_the_operator_is_away_is_said_to_be_los
     world.run(minutes=3)
     assert consumed(world) == pytest.approx(before, abs=1)
     assert condition(world, "Degraded") == ("True", "AccountLost")
+
+
+FORGED_ACCOUNTS = {"no width": {"width": 0}, "of next year": {"at": 365 * 86_400}, "of no time": {"at": 2**62}}
+
+
+@pytest.mark.parametrize("case", FORGED_ACCOUNTS)
+def test_a_forged_account_is_said_to_be_lost_and_the_budget_counts_on(world, case):
+    a_budget(world)
+    a_team_pod(world, "one")
+    world.run(minutes=10)
+    world.processes["operator-0"].crash(restart_after=30)
+    forged = fresh(24, seconds(world.clock.now()))
+    for name, value in FORGED_ACCOUNTS[case].items():
+        setattr(forged, name, getattr(forged, name) + value if name == "at" else value)
+    forged.newest, forged.newest_hour = forged.at // 120, forged.at // 3600
+    edit = {"status": {"account": pack(forged)}}
+    world.api.local_api.merge_patch(GPU_WORKLOAD_BUDGET, "default", "team-a", edit, "status")
+    world.run(minutes=10)
+    assert condition(world, "Degraded") == ("True", "AccountLost")
+    assert status(world)["gpusInUse"] == "1"
+    assert consumed(world) >= 10 * 60
 
 
 def test_a_pod_that_was_deleted_with_a_year_of_grace_is_evicted_all_the_same(world):

@@ -158,7 +158,8 @@ class BudgetTracker:
         made_at = seconds(record.created_at or now)
         lost = False
         try:
-            account = unpack(status.account) if status.account else fresh_account(spec.quota, made_at)
+            own = unpack(status.account, seconds(now)) if status.account else None
+            account = own if own is not None else fresh_account(spec.quota, made_at)
         except NotAnAccount:
             account, lost = fresh_account(spec.quota, made_at), True
         if not status.account:
