@@ -260,21 +260,89 @@ def test_a_static_pod_counts_and_is_said_to_be_out_of_reach(world):
 # -- the budget and its namespace --------------------------------------------------------------------------------------
 
 
-def test_a_selector_that_matches_nothing_for_a_minute_refunds_nothing_and_lets_nothing_go(world):
+def select(world: World, **labels: str) -> None:
+    change = {"spec": {"selector": {"matchLabels": {"team": None, "kind": None, **labels}}}}
+    world.api.local_api.merge_patch(GPU_WORKLOAD_BUDGET, "default", "team-a", change)
+
+
+def test_a_changed_selector_lets_go_of_what_runs_and_refunds_nothing(world):
     a_budget(world)
     a_team_pod(world, "one")
     world.run(minutes=10)
     before = consumed(world)
-    for wanted in ({"team": "none"}, CPU):
-        change = {"spec": {"selector": {"matchLabels": wanted}}}
-        world.api.local_api.merge_patch(GPU_WORKLOAD_BUDGET, "default", "team-a", change)
-        world.run(minutes=1)
-        assert consumed(world) >= before
-        assert status(world)["gpusInUse"] == "1"
+    select(world, team="none")
+    world.run(minutes=20)
+    assert before <= consumed(world) <= 11 * 60
+    assert (status(world)["gpusInUse"], status(world)["trackedPods"]) == ("0", 0)
+    select(world, team="a")
     world.run(minutes=10)
     world.api.local_api.delete(POD, "default", "one")
     world.run(seconds=5)
-    assert consumed(world) == pytest.approx(22 * 60, abs=60)
+    assert consumed(world) == pytest.approx(20 * 60, abs=60), "it counts again from the moment it matched"
+    assert "uncertaintyGpuHours" not in status(world)
+
+
+def test_a_changed_selector_holds_after_a_restart_too(world):
+    a_budget(world)
+    a_team_pod(world, "one")
+    world.run(minutes=10)
+    select(world, team="none")
+    world.run(minutes=2)
+    before = consumed(world)
+    world.processes["operator-0"].crash(restart_after=30)
+    world.run(minutes=10)
+    world.api.local_api.delete(POD, "default", "one")
+    world.run(minutes=1)
+    assert consumed(world) == before
+
+
+def test_a_pod_that_the_selector_no_longer_names_is_not_evicted(world):
+    a_budget(world, hours="0.2", action="Evict", gracePeriodSeconds=0)
+    for name in ("mine", "theirs"):
+        a_team_pod(world, name, labels={**CPU, "kind": name})
+    world.run(minutes=4)
+    select(world, team="a", kind="mine")
+    world.run(minutes=10)
+    assert condition(world, "QuotaExceeded") == ("True", "QuotaReached")
+    assert world.api.local_api.get(POD, "default", "mine") is None
+    assert world.api.local_api.get(POD, "default", "theirs") is not None
+
+
+def test_a_pod_that_the_selector_no_longer_names_is_not_paused_any_more(world):
+    a_budget(world, hours="0.1", action="Pause", gracePeriodSeconds=0)
+    a_team_pod(world, "one")
+    world.run(minutes=8)
+    assert "tgp.io/paused-by" in world.api.local_api.get(POD, "default", "one")["metadata"]["annotations"]
+    select(world, team="none")
+    world.run(minutes=1)
+    assert "tgp.io/paused-by" not in world.api.local_api.get(POD, "default", "one")["metadata"].get("annotations", {})
+    assert condition(world, "Degraded") == ("False", "ReconcileSucceeded")
+
+
+def test_an_edit_of_the_selector_does_not_free_a_pod_that_left_by_an_edit_of_its_labels(world):
+    a_budget(world)
+    a_team_pod(world, "one")
+    a_team_pod(world, "waits", schedulingGates=[{"name": "example.org/mine"}])
+    world.run(minutes=5)
+    for name in ("one", "waits"):
+        world.api.local_api.merge_patch(POD, "default", name, {"metadata": {"labels": {"team": "none"}}})
+    world.run(minutes=1)
+    select(world, team="z")
+    world.api.local_api.merge_patch(POD, "default", "waits", {"spec": {"schedulingGates": None}})
+    world.run(minutes=10)
+    assert status(world)["gpusInUse"] == "2"
+
+
+def test_a_waiting_pod_that_the_selector_no_longer_names_never_counts(world):
+    a_budget(world)
+    world.api.local_api.merge_patch(GPU_WORKLOAD_BUDGET, "default", "team-a", {"spec": {"accounting": "Exact"}})
+    a_team_pod(world, "waits", schedulingGates=[{"name": "example.org/mine"}])
+    world.run(minutes=1)
+    select(world, team="z")
+    world.run(minutes=1)
+    world.api.local_api.merge_patch(POD, "default", "waits", {"spec": {"schedulingGates": None}})
+    world.run(minutes=10)
+    assert (consumed(world), status(world)["trackedPods"]) == (0, 0)
 
 
 def test_a_namespace_that_is_deleted_and_created_again_brings_no_new_hours(world):

@@ -203,7 +203,8 @@ class HoldsReconciler:
             return await self._change_pod(pod, finalizers(each for each in pod.finalizers if each != COUNTED), now)
         if PAUSED_AT not in pod.annotations or pod.over or pod.deleting:
             return True
-        if self._still_held(pod.annotations.get(PAUSED_BY, "")):
+        by = self._tracker.held(_key(pod.annotations.get(PAUSED_BY, "")))
+        if self._still_held(pod.annotations.get(PAUSED_BY, "")) and by is not None and short_uid(pod) in by.pods:
             return True
         return await self._change_pod(pod, resume_change(pod.annotations, resume=False), now)
 

@@ -102,6 +102,13 @@ class BudgetMemory:
         if not pod.node and self.weights.units(pod.requests) and self.belongs(pod):
             self.waiting.add(short_uid(pod))
 
+    def let_go(self, uid: bytes, now: int) -> None:
+        """It runs on, and counts no longer: the budget selects others now."""
+        self.waiting.discard(uid)
+        self.missing.pop(uid, None)
+        self.pods.pop(uid, None)
+        self.account.let_go(uid, now)
+
     def see(self, pod: Pod, seen: Sighting, now: int, since: int | None = None) -> bool:
         """Whether that opened, cut or closed a span; if it closed one, what the pod used is kept by its name."""
         held = self.account.open.get(seen.uid)

@@ -238,8 +238,12 @@ class BudgetTracker:
     def _respecify(
         self, memory: BudgetMemory, record: KubeObject[GPUWorkloadBudget], spec: GPUWorkloadBudgetSpec
     ) -> None:
-        """A changed spec holds at once for what runs; hours already used stay."""
+        """A changed spec holds at once for what runs; hours already used stay.
+
+        A pod that counts by labels it no longer has stays: no selector of before matched what it has now.
+        """
         now = self._clock.now()
+        belonged = {short_uid(pod) for pod in self._pods.values() if memory.belongs(pod)}
         memory.generation, memory.spec = record.generation, spec
         memory.selector, memory.weights, memory.limits = (
             selector_of(spec.selector),
@@ -250,6 +254,9 @@ class BudgetTracker:
         memory.account = counted_by(memory.account, spec.quota)
         memory.claiming = {short_uid(pod) for pod in self._pods.values() if memory.claims(pod)}
         for pod in self._pods.values():
+            if short_uid(pod) in belonged and not memory.belongs(pod):
+                memory.let_go(short_uid(pod), seconds(now))
+                continue
             self._waits(memory, pod, now)
             if memory.covers(pod.key.namespace) and not pod.finished and counts(pod, memory.weights):
                 self._see(memory, pod, now, since=seconds(now))

@@ -172,6 +172,13 @@ class BudgetAccount:
         self.charge_pod(OpenPod(start, milli, rate, seen.sure_until), start, seen.end)
         return True
 
+    def let_go(self, uid: bytes, now: int) -> None:
+        """It counts until now, and may count again later: it has not ended."""
+        self.advance(now)
+        pod = self.open.pop(uid, None)
+        if pod is not None and pod.start is not None:
+            self.charge_pod(pod, pod.start, now)
+
     def reopen(self, seen: Sighting, since: int, now: int) -> None:
         """It was shown as ended at `since`, and runs: what it used meanwhile counts, and is unsure."""
         self.advance(now)
