@@ -38,6 +38,11 @@ class OpenPod(NamedTuple):
     first: int | None = None  # when it started, where its span was cut; None: it was not
     before: int = 0  # what it used from there until its start here, in milli-GPU-seconds: that is closed already
 
+    @property
+    def began(self) -> int | None:
+        """When it started; None: it has not."""
+        return self.start if self.first is None else self.first
+
     def cut(self, now: int) -> "OpenPod":
         """The same, open from now on."""
         if self.start is None or now <= self.start:
