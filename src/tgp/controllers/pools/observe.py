@@ -60,7 +60,7 @@ from tgp.core.pools.planner.classes import GANG_SIZE, gang_of
 from tgp.core.pools.planner.rows import own_price_until
 from tgp.core.pools.planner.world import Capacity, LimitRoom, PlanInput, PlannedPool, Shape
 from tgp.core.pools.replicas import missing_slots
-from tgp.core.pools.runaway import ReadyNode
+from tgp.core.pools.runaway import UNUSED, ReadyNode
 from tgp.core.power.times import stays_off_until
 from tgp.core.requests.node_metadata import labels_with, pool_key
 from tgp.core.requests.observation import OwningPool
@@ -169,12 +169,14 @@ class WorldObserver:
             nominated.setdefault(room_at[pod.nominated_node].name, []).append(pod)
         rooms = tuple(with_pods(each.room, nominated.get(each.room.name, ())) for each in machines)
         cooldowns = self._cooldowns()
-        runaways = memory.runaways.refusals({**waiting.by_uid, **dict.fromkeys(self._slots())}, now)
+        coming = frozenset(uid for each in machines if each.request is not None for uid in each.pods)
+        runaways = memory.runaways.refusals({**waiting.by_uid, **dict.fromkeys(self._slots())}, now, coming)
         planned = tuple(self._pools(now))
         buying = tuple(each for each in planned if not self._observes(each.pool))
         moments += [*runaways.until.values(), memory.disagreements.next_change(now), _first_end(cooldowns, now)]
         moments += [held.until for each in planned for held in each.cooldowns.values()]
         moments += [ends for pod in demand.pods if pod.annotations and (ends := own_price_until(pod)) is not None]
+        moments += self._unused_until(now)
         moments += [until for each in buying for until in self._switched_on_again(each, now)]
         world = PlanInput(
             now,
@@ -429,6 +431,9 @@ class WorldObserver:
             stopped = self._stopped(record.key, record.value, node_class)
             if not stopped and hold is not None:
                 stopped = f"PurchasesPaused: all purchases are paused ({hold})"
+            unused = self._memory.runaways.unused_of(record.uid_text, record.generation, now)
+            if not stopped and unused is not None:
+                stopped = f"{UNUSED}: {unused.message}"
             allowed = tuple(self._allowed(node_class.value))
             yield PlannedPool(
                 record.key,
@@ -441,6 +446,13 @@ class WorldObserver:
                 self._purchases.sources(node_class.value),
                 self._memory.failures.cooldowns(str(record.key), now),
             )
+
+    def _unused_until(self, now: datetime) -> Iterator[datetime]:
+        """When pools whose machines served no pod buy again."""
+        for record in self._views.pools.values():
+            unused = self._memory.runaways.unused_of(record.uid_text, record.generation, now)
+            if unused is not None:
+                yield unused.until
 
     def _class_of(self, pool: GPUNodePool) -> KubeObject[GPUNodeClass] | None:
         return self._views.classes.get(ObjectKey("", pool.spec.node_class_ref.name))

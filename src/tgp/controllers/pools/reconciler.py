@@ -16,10 +16,12 @@ from tgp.controllers.pools.order_creation import POOL_FINALIZER
 from tgp.controllers.requests.indexes import BY_POOL_UID
 from tgp.controllers.requests.purchase_gatherer import Views
 from tgp.controllers.status_writer import StatusWriter
+from tgp.core.model.conditions import ConditionUpdate
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.workload import Namespace
 from tgp.core.pools.nodepool import judge_pool
+from tgp.core.pools.runaway import UNUSED
 from tgp.core.pools.status import (
     COUNTED_EVERY,
     cost_of,
@@ -92,7 +94,13 @@ class NodePoolReconciler:
             parts["wouldBuy"] = would_buy_parts(report.would_buy)
             if (limit := limited(report.limited)) is not None:
                 updates.append(limit)
+        unused = self._memory.runaways.unused_of(record.uid_text, record.generation, self._clock.now())
+        if unused is not None:
+            updates = [each for each in updates if each.type != "Limited"]
+            updates.append(ConditionUpdate("Limited", True, UNUSED, unused.message))
         await self._status_writer.write(record, updates, _changed(record.status, parts))
+        if unused is not None:
+            return unused.until
         return counted.at + COUNTED_EVERY if counted is not None and report is not None and report.would_buy else None
 
     async def _leave(self, record: KubeObject[GPUNodePool]) -> None:
