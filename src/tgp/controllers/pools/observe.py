@@ -200,6 +200,7 @@ class WorldObserver:
             not_for=runaways.not_for,
             refused={**memory.disagreements.refusals(demand.pods, now), **runaways.refused},
             gang_members=self._gang_members(demand.pods),
+            held_gangs=demand.held_gangs,
         )
         return PlanObservation(
             world,

@@ -23,6 +23,7 @@ from tgp.core.pools.planner.classes import (
     MAX_WAIT,
     WORKER_GROUP,
     WORKER_GROUP_SIZE,
+    gang_name,
     written_gang,
 )
 from tgp.core.pools.planner.world import NO_POOL, Capacity, PoolReason, Unserved
@@ -46,6 +47,11 @@ class Demand:
     refused: tuple[Unserved, ...] = ()  # ask for GPUs, and no plan can serve them
     ignored: tuple[IgnoredAnnotation, ...] = ()
     nominated: tuple[Pod, ...] = ()  # have room on the Node they are nominated to; annotations as above
+
+    @property
+    def held_gangs(self) -> dict[str, str]:
+        """Gangs with a pod that is refused, and its name: nothing may be bought for the others."""
+        return {gang: each.pod.key.name for each in self.refused if (gang := gang_name(each.pod))}
 
 
 def asks_for_gpus(pod: Pod) -> bool:

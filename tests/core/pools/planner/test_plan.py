@@ -7,6 +7,8 @@ import msgspec
 import pytest
 
 from tests.core.market.offers import AListing
+from tests.core.pools.planner.odd_worlds import near_gangs
+from tests.core.pools.planner.plan_checker import broken_rules
 from tests.core.pools.planner.worlds import (
     GIB,
     HOSTNAME,
@@ -200,6 +202,46 @@ def test_a_gang_is_served_whole_or_not_at_all():
     assert [pod.key.name for order in answer.orders for pod in order.pods] == ["single"]
     assert len(answer.unserved) == 3
     assert len(plan(a_world(together, a_market(SMALL))).orders) == 3
+
+
+def of_gang(name, *, app="", beside="", gang="mpi", **said):
+    affinity = Affinity(near=(PodTerm(HOSTNAME, selector({"app": beside})),)) if beside else Affinity()
+    said |= {"annotations": {"tgp.io/gang": gang}} if gang else {}
+    return a_pod(name, labels={"app": app} if app else {}, affinity=affinity, **said)
+
+
+@pytest.mark.parametrize("order", [("w1", "w2", "side"), ("side", "w2", "w1")])
+def test_a_gang_is_whole_with_a_pod_that_another_one_has_to_run_beside(order):
+    """Together they fit on no machine; neither is the other pod of the gang bought one alone."""
+    made = {
+        "w1": of_gang("w1"),
+        "w2": of_gang("w2", app="w2"),
+        "side": of_gang("side", beside="w2", gang="", gpus=2),
+    }
+    answer = plan(a_world([made[name] for name in order], a_market(SMALL, LARGE)))
+    assert (answer.orders, len(answer.unserved)) == ((), 3)
+    assert {each.reasons[0].reason for each in answer.unserved} == {"GangNotServed"}
+
+
+def test_gangs_whose_pods_share_a_machine_are_served_together_or_not_at_all():
+    together = [of_gang("a1"), of_gang("a2", app="a2"), of_gang("b1", beside="a2", gang="other", gpus=2)]
+    answer = plan(a_world([*together, of_gang("b2", gang="other")], a_market(SMALL, LARGE)))
+    assert (answer.orders, len(answer.unserved)) == ((), 4)
+
+
+def test_near_pods_of_gangs_are_never_served_in_part():
+    worlds = [near_gangs(seed) for seed in range(150)]
+    answers = [plan(world) for world in worlds]
+    assert [wrong for pair in zip(worlds, answers, strict=True) if (wrong := broken_rules(*pair))] == []
+    assert sum(bool(each.orders) and bool(each.unserved) for each in answers) > 10
+
+
+def test_nothing_is_bought_for_a_gang_of_which_a_pod_cannot_be_planned_for():
+    world = a_world([of_gang("w1")], a_market(SMALL), held_gangs={"team/mpi": "w2"})
+    answer = plan(world)
+    assert answer.orders == ()
+    (told,) = answer.unserved
+    assert (told.reasons[0].reason, "its pod w2 cannot be served" in told.message) == ("GangIncomplete", True)
 
 
 def test_what_whole_machines_cost_is_proven_not_what_fractions_of_them_would():

@@ -18,6 +18,7 @@ from tgp.core.pools.planner.classes import (
     MAX_WAIT,
     PodClass,
     PodMatcher,
+    gang_of,
     matcher_of_near,
     matcher_of_spread,
     matcher_of_term,
@@ -42,6 +43,11 @@ class DemandRow:
     @property
     def pod(self) -> Pod:
         return self.units[0][0]
+
+    @property
+    def gangs(self) -> frozenset[str]:
+        """Of all pods of a unit: each is served whole or not at all, and with them this row."""
+        return frozenset(gang for pod in self.units[0] if pod.annotations and (gang := gang_of(pod)))
 
     @property
     def pods(self) -> tuple[Pod, ...]:

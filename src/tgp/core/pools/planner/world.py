@@ -101,6 +101,8 @@ class PlanInput:
     refused: Mapping[str, str] = field(default_factory=dict)  # pod uid → why nothing is bought for it now
     # By gang: uids of its pods that need no machine, wherever they are.
     gang_members: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    # By gang: the name of one of its pods that waits, and that no plan can serve. It is not among `pods`.
+    held_gangs: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
