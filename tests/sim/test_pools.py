@@ -9,10 +9,16 @@ from typing import TypeVar
 import pytest
 
 from tests.amounts import amount
+from tests.core.pools.builders import NOW, an_offer
 from tests.sim.an_operator import a_class, a_pool, create, writes
 from tests.sim.lifecycle.a_world import SimEnv, sim_env
 from tests.sim.with_pools import asks, begin, events_of, pod_of, pool_of, requests, runs
+from tgp.adapters.kube.client import KubeCluster
 from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, GPU_WORKLOAD_BUDGET, JOB, POD
+from tgp.controllers.pools.memory import PoolMemory
+from tgp.core.model.cooldowns import Cooldowns
+from tgp.core.model.object_key import ObjectKey
+from tgp.ports.cluster import Refused
 from tgp.sim.apiserver.discovery import VERSION
 from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
 from tgp.sim.compute import InlineCompute
@@ -316,6 +322,67 @@ def test_an_offer_that_is_sold_out_gives_way_to_another():
         (second,) = requests(env)
         assert second["spec"]["offer"] != first["spec"]["offer"]
         assert len(env.living()) == 1
+
+
+@pytest.fixture
+def quota(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Pools whose GPURequests an admission controller refuses."""
+    refused, truly = set[str](), KubeCluster.create
+
+    async def create(client, resource, manifest, **rest):
+        owners = manifest["metadata"].get("ownerReferences", ())
+        if resource is GPU_REQUEST and {each["name"] for each in owners} & refused:
+            raise Refused(f"create gpurequests: 403 Forbidden: exceeded quota: objects {'x' * 2000}")
+        return await truly(client, resource, manifest, **rest)
+
+    monkeypatch.setattr(KubeCluster, "create", create)
+    return refused
+
+
+def test_requests_that_the_api_server_refuses_are_told_on_pods_and_pool(quota: set[str]):
+    with sim_env("quota") as env:
+        quota.add("pool-0")
+        begin(env)
+        asks(env)
+        env.world.run(minutes=3)
+        (text,) = [text for reason, text in events_of(env) if reason == "NotTriggerScaleUp"]
+        assert "the API server refuses GPURequests of this pool: create gpurequests: 403" in text
+        assert len(text) < 1024
+        assert condition_of(env, "Limited") == "RequestsRefused"
+        before = len(writes(env.world))
+        env.world.run(hours=1)
+        assert len(writes(env.world)) - before < 10, "it is told once"
+
+        quota.clear()
+        env.until(runs(env), minutes=30)
+        env.world.run(minutes=1)
+        assert condition_of(env, "Limited") == ""
+
+
+def test_what_is_refused_to_one_pool_is_as_good_as_before_for_the_others(quota: set[str]):
+    """The pool of team A may create no request: pods get the very same offer by the pool of team B, at once."""
+    with sim_env("quota-of-one") as env:
+        begin(env)
+        asks(env)
+        env.until(lambda: len(requests(env)) == 1, minutes=1)
+        usual = requests(env)[0]["spec"]["offer"]
+    with sim_env("quota-of-one") as env:
+        quota.add("pool-0")
+        a_pool(env.world, "pool-1", "rented")
+        begin(env)
+        asks(env)
+        env.until(lambda: len(requests(env)) == 1, minutes=1)
+        (request,) = requests(env)
+        assert request["metadata"]["ownerReferences"][0]["name"] == "pool-1"
+        assert request["spec"]["offer"] == usual
+
+
+def test_a_limit_of_one_pool_leaves_its_offers_to_the_others():
+    """A request that its pool's limit stops is withdrawn; the offer is as good as before for other pools."""
+    memory, offer = PoolMemory(), an_offer()
+    memory.leave_out_for(ObjectKey("a", "pool"), offer, "LimitReached", NOW)
+    assert memory.cooldowns(Cooldowns()).offers == {}
+    assert set(memory.left_out[ObjectKey("a", "pool")].offers) == {offer.key}
 
 
 def test_a_pod_that_is_replaced_in_place_buys_no_second_machine():

@@ -38,11 +38,17 @@ def test_a_request_that_cannot_buy_is_withdrawn():
 
 
 @pytest.mark.parametrize(
-    ("reason", "paused"),
-    [("NoOfferFits", False), ("LimitReached", False), ("Suspended", True), ("PurchasesPaused", True)],
+    ("reason", "paused", "market"),
+    [
+        ("NoOfferFits", False, True),
+        ("LimitReached", False, False),
+        ("DevicePluginMissing", False, False),
+        ("Suspended", True, False),
+        ("PurchasesPaused", True, False),
+    ],
 )
-def test_an_offer_is_not_to_blame_where_purchases_are_paused(reason, paused):
-    assert cared(waits(reason)) == Withdraw(f"{reason}: so", paused=paused)
+def test_an_offer_is_to_blame_for_the_market_alone(reason, paused, market):
+    assert cared(waits(reason)) == Withdraw(f"{reason}: so", paused, market)
 
 
 @pytest.mark.parametrize("reason", ["Waiting", "LaunchOutcomePending", "Ordering"])

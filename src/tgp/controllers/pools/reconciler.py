@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from tgp.api.nodepool import GPUNodePool
@@ -21,7 +21,6 @@ from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.workload import Namespace
 from tgp.core.pools.nodepool import judge_pool
-from tgp.core.pools.runaway import UNUSED
 from tgp.core.pools.status import (
     COUNTED_EVERY,
     cost_of,
@@ -37,6 +36,8 @@ from tgp.core.pools.status import (
 from tgp.core.requests.node_metadata import pool_uid
 from tgp.ports.clock import Clock
 from tgp.ports.cluster import Cluster, NotFound
+
+STOP_SHOWN = timedelta(seconds=30)
 
 
 class NodePoolReconciler:
@@ -94,13 +95,13 @@ class NodePoolReconciler:
             parts["wouldBuy"] = would_buy_parts(report.would_buy)
             if (limit := limited(report.limited)) is not None:
                 updates.append(limit)
-        unused = self._memory.runaways.unused_of(record.uid_text, record.generation, self._clock.now())
-        if unused is not None:
+        stop = self._memory.stop_of(record, self._clock.now())
+        if stop is not None:
             updates = [each for each in updates if each.type != "Limited"]
-            updates.append(ConditionUpdate("Limited", True, UNUSED, unused.message))
+            updates.append(ConditionUpdate("Limited", True, stop.reason, stop.message))
         await self._status_writer.write(record, updates, _changed(record.status, parts))
-        if unused is not None:
-            return unused.until
+        if stop is not None:
+            return stop.until + STOP_SHOWN  # another try may be refused as well: its condition does not come and go
         return counted.at + COUNTED_EVERY if counted is not None and report is not None and report.would_buy else None
 
     async def _leave(self, record: KubeObject[GPUNodePool]) -> None:

@@ -75,7 +75,7 @@ class PoolRequestReconciler:
                 offer = self._offer_for(seen.record)
                 await self._delete(seen.record)
                 if offer is not None and not care.paused and not takes_over(seen.record):
-                    self._memory.leave_out(offer, care.why, seen.now)
+                    self._leave_out(seen.pool.key, offer, care, seen.now)
                 self._memory.withdrew(key, care.why)
                 self._journal.note(RequestWithdrawn(subject_of(seen.record), care.why))
             case Remove():
@@ -97,6 +97,12 @@ class PoolRequestReconciler:
             given_up=self._memory.given_up.get(key, ""),
             oldest_failed=self._is_oldest_failed(record, pool),
         )
+
+    def _leave_out(self, pool: ObjectKey, offer: Offer, care: Withdraw, now: datetime) -> None:
+        if care.market:
+            self._memory.leave_out(offer, care.why, now)
+        else:
+            self._memory.leave_out_for(pool, offer, care.why, now)
 
     def _note_unused(self, seen: PoolRequest) -> None:
         """A machine that goes without having served a pod."""

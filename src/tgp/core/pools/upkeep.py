@@ -18,6 +18,7 @@ WITHDRAWN_AFTER = timedelta(seconds=30)  # without an offer that can be bought
 PREPARED_WITHIN = timedelta(minutes=10)  # of its creation: every machine of that provider waits for the same image
 FAILED_KEPT = timedelta(hours=1)  # what failed is remembered by its request for so long
 MOST_FAILED = 64  # of a pool
+SOLD_OUT = frozenset({"SoldOut", "Busy"})  # outcomes that are the provider's, whoever orders
 UNDECIDED = frozenset({"", "Waiting", "Ordering", "LaunchOutcomePending", "UnclaimedInstance", "NamespaceNotSeen"})
 
 
@@ -45,6 +46,7 @@ class Withdraw:
 
     why: str
     paused: bool = False  # all purchases are, or those of its class: its offer is as good as before
+    market: bool = False  # what is on sale has changed: other pools could not buy it, either
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,8 @@ def _waiting(seen: PoolRequest) -> Care:
         until = max(until, (record.created_at or seen.now) + PREPARED_WITHIN)
     if seen.now < until:
         return Leave(until)
-    return Withdraw(f"{launched.reason}: {launched.message}", paused=launched.reason in PAUSED)
+    market = launched.reason == "NoOfferFits" or bool(attempts and attempts[-1].outcome in SOLD_OUT)
+    return Withdraw(f"{launched.reason}: {launched.message}", launched.reason in PAUSED, market)
 
 
 def _marked(record: KubeObject[GPURequest], kind: str) -> Condition | None:

@@ -76,6 +76,8 @@ def pool_query(pool: PlannedPool, cooldowns: Cooldowns) -> OfferQuery:
     """The class's query, narrowed by the pool. What is left of limits is the plan's to divide."""
     if pool.cooldowns:
         cooldowns = replace(cooldowns, providers={**cooldowns.providers, **pool.cooldowns})
+    if pool.left_out:
+        cooldowns = replace(cooldowns, offers={**cooldowns.offers, **pool.left_out})
     query = query_for_class(pool.node_class, cooldowns)
     ceiling = pool.pool.spec.max_hourly_price
     trusted = pool.key.namespace not in pool.untrusted_namespaces

@@ -51,6 +51,7 @@ class PlannedPool:
     untrusted_namespaces: frozenset[str] = frozenset()  # of these, those whose pods may run on marketplace hosts
     sources: Mapping[str, SourceObservation] = field(default_factory=dict)  # of the class, by name
     cooldowns: Mapping[str, Cooldown] = field(default_factory=dict)  # by provider: whose machines failed in this pool
+    left_out: Mapping[str, Cooldown] = field(default_factory=dict)  # by offer key: that this pool alone could not buy
 
 
 @dataclass(frozen=True, slots=True)
