@@ -398,6 +398,22 @@ def test_a_pod_that_is_replaced_in_place_buys_no_second_machine():
         assert len(env.simulator.fleet.machines) == 1
 
 
+def test_a_pool_that_is_deleted_without_its_machines_leaves_them():
+    """As `kubectl delete gnp pool-0 --cascade=orphan` does it."""
+    with sim_env("cascade") as env:
+        begin(env, disruption={"consolidationPolicy": "Never"})
+        for number in range(3):
+            asks(env, f"train-{number}", run_for="20h")
+        env.until(lambda: all(runs(env, f"train-{number}")() for number in range(3)), minutes=20)
+        before = len(env.living())
+        env.world.api.local_api.delete(GPU_NODE_POOL, "default", "pool-0", propagation="Orphan")
+        env.world.run(minutes=30)
+
+        assert env.world.api.local_api.get(GPU_NODE_POOL, "default", "pool-0") is None
+        assert len(env.living()) == before
+        assert all(runs(env, f"train-{number}")() for number in range(3))
+
+
 def test_requests_of_a_pool_that_was_orphaned_end_by_themselves():
     with sim_env("orphaned") as env:
         begin(env, disruption={"consolidationPolicy": "Never"})

@@ -101,3 +101,15 @@ def test_a_request_whose_gang_was_given_up_is_removed_before_it_has_ordered():
 
     assert cared(a_request(), given_up=why) == Remove(why)
     assert cared(a_machine(), given_up=why) == Leave()
+
+
+def test_a_deleted_pool_that_cannot_be_read_terminates_its_machines():
+    unreadable = msgspec.structs.replace(a_pool(deleting=True), value=None)
+    assert isinstance(cared(a_machine(), unreadable), Remove)
+    assert cared(a_machine(), msgspec.structs.replace(a_pool(), value=None)) == Leave()
+
+
+def test_a_pool_that_is_deleted_without_its_requests_leaves_them():
+    orphaning = msgspec.structs.replace(a_pool(deleting=True), finalizers=("tgp.io/machines", "orphan"))
+    assert cared(a_machine(), orphaning) == Leave()
+    assert cared(waits(), orphaning) == Leave()

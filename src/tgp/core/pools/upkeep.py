@@ -14,6 +14,7 @@ from tgp.core.model.attempts import IMAGE_PREPARING, attempts_of, open_attempt
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.requests.purchase_stops import PAUSED
 
+ORPHANS = "orphan"  # the finalizer of an object that is deleted and leaves what it owns, until that has lost its owner
 WITHDRAWN_AFTER = timedelta(seconds=30)  # without an offer that can be bought
 PREPARED_WITHIN = timedelta(minutes=10)  # of its creation: every machine of that provider waits for the same image
 FAILED_KEPT = timedelta(hours=1)  # what failed is remembered by its request for so long
@@ -61,10 +62,12 @@ Care: TypeAlias = Leave | Withdraw | Remove
 
 def care_for(seen: PoolRequest) -> Care:
     record, pool = seen.record, seen.pool
-    if record.deleting or record.value is None or pool.value is None:
+    if record.deleting or record.value is None or ORPHANS in pool.finalizers:
         return Leave()  # an object of a newer version stays: it owns its machine
     if pool.deleting:
         return Remove("its pool was deleted")
+    if pool.value is None:
+        return Leave()  # written by a newer version: nothing is known of what it wants
     status = record.value.status
     if status.phase == "Finished":
         return Remove("it is finished")
