@@ -109,6 +109,7 @@ def an_odd_pod(luck: random.Random, number: int) -> Pod:
             {"tgp.io/max-price": "0.4", "tgp.io/max-wait": "1m"},
             {"tgp.io/gang": luck.choice("gh"), "tgp.io/gang-size": luck.choice(("2", "3", "many", "-1"))},
             {"tgp.io/gang": luck.choice("gh")},
+            {"tgp.io/checkpoint-every": luck.choice(("1h", "9h", "24h", "soon"))},
         )
     )
     return a_pod(

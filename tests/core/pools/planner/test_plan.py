@@ -35,6 +35,9 @@ from tgp.core.model.placement import Affinity, HostPort, NodeTerm, PodTerm, Pref
 from tgp.core.model.resources import Resources
 from tgp.core.model.taints import Taint, Toleration
 from tgp.core.pools.planner.plan import plan
+from tgp.core.pools.planner.sources import MOST_KINDS, lost_hours
+from tgp.core.pools.planner.sources import _lost_hours as lost_kinds
+from tgp.core.pools.planner.sources import sources_of as sources_made
 from tgp.core.pools.planner.world import LimitRoom, Order, Plan, Shape
 
 SMALL = on_sale("small", 1.0)
@@ -202,6 +205,50 @@ def test_a_gang_is_served_whole_or_not_at_all():
     assert [pod.key.name for order in answer.orders for pod in order.pods] == ["single"]
     assert len(answer.unserved) == 3
     assert len(plan(a_world(together, a_market(SMALL))).orders) == 3
+
+
+SPOT = on_sale("spot", 1.0, spot=True)
+STEADY = on_sale("steady", 1.05)
+
+
+def checkpoints(every, name="train", **said):
+    return a_pod(name, annotations={"tgp.io/checkpoint-every": every} if every else {}, **said)
+
+
+@pytest.mark.parametrize(
+    ("every", "sku"), [("", "spot"), ("30m", "spot"), ("24h", "steady"), ("9999h", "steady"), ("often", "spot")]
+)
+def test_work_that_a_spot_machine_would_lose_is_part_of_its_price(every, sku):
+    """At a loss of 5 % an hour: 12 hours of work are 60 % of the price."""
+    spot_allowed = a_pool(node_class=a_class(instanceRequirements={"spotAllowed": True}))
+    answer = plan(a_world([checkpoints(every)], a_market(SPOT, STEADY), spot_allowed))
+    assert bought(answer) == {sku: 1}
+    assert answer.gap == 0.0
+    if sku == "steady":
+        (order,) = answer.orders
+        assert "/h with the work that is lost with it" in order.compared
+
+
+def test_a_machine_is_charged_for_the_pod_that_loses_most():
+    """Two pods that lose little take spot; with one that loses much beside them, the pair is on-demand."""
+    spot_allowed = a_pool(node_class=a_class(instanceRequirements={"spotAllowed": True}))
+    market = a_market(on_sale("spot", 1.0, spot=True, gpu_count=2, left=1), on_sale("steady", 1.1, gpu_count=2, left=1))
+    little, much = [checkpoints("", f"a{number}") for number in range(2)], checkpoints("24h", "b")
+    assert bought(plan(a_world(little, market, spot_allowed))) == {"spot": 1}
+    answer = plan(a_world([*little, much], market, spot_allowed))
+    (steady,) = [order for order in answer.orders if order.offer.sku == "steady"]
+    assert much in steady.pods
+    assert broken_rules(a_world([*little, much], market, spot_allowed), answer) == []
+
+
+def test_the_kinds_of_work_that_are_told_apart_are_few_and_no_pod_is_charged_too_little():
+    pods = [checkpoints(f"{2 * hours}h", f"p{hours}") for hours in range(1, 40)]
+    world = a_world(pods, a_market(SPOT, STEADY))
+    sources = sources_made(world, [], ("pods",))
+    assert sources.size == 0
+    hours = lost_kinds(pods)
+    assert len(hours) == MOST_KINDS
+    assert hours[-1] == max(map(lost_hours, pods))
 
 
 def of_gang(name, *, app="", beside="", gang="mpi", **said):

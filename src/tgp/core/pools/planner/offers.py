@@ -64,11 +64,11 @@ def offers_of(pool: PlannedPool, world: PlanInput) -> PoolOffers:
     table = _with_own_labels(_table(pool, world.book, rows), rows, world)
     within = _within_requirements(pool, table)
     codes[rows[~within]] = REASONS.index(OUTSIDE_POOL)
-    rows, table = rows[within], _kept(table, within)
+    rows, table = rows[within], table.taken(np.flatnonzero(within))
     if world.device_plugin_required:
         plugged = _plugged(world, rows, table)
         codes[rows[~plugged]] = REASONS.index(NO_PLUGIN)
-        rows, table = rows[plugged], _kept(table, plugged)
+        rows, table = rows[plugged], table.taken(np.flatnonzero(plugged))
     return PoolOffers(pool, rows, table, codes, query, why)
 
 
@@ -199,15 +199,6 @@ def _taints(template: NodeTemplate, book: PriceBook, rows: Index) -> tuple[tuple
     _, representative, place = np.unique(kinds, return_index=True, return_inverse=True)
     taints = tuple(template_taints(template, book.offers[rows[each]]) for each in representative.tolist())
     return taints or ((),), place.astype(np.intp)
-
-
-def _kept(table: SourceTable, keep: Bools) -> SourceTable:
-    return SourceTable(
-        int(keep.sum()),
-        {key: LabelColumn(column.values, column.place[keep]) for key, column in table.labels.items()},
-        table.taints,
-        table.taint_place[keep],
-    )
 
 
 @lru_cache(maxsize=2)
