@@ -28,7 +28,7 @@ from tgp.core.pools.planner.world import PlanInput, PlannedPool
 from tgp.core.pools.requirements import Malformed, together
 from tgp.core.requests.device_plugin import provides
 from tgp.core.requests.node_metadata import labels_with, template_labels, template_taints
-from tgp.core.requests.purchase import SourceObservation, cannot_boot
+from tgp.core.requests.purchase import USUAL_LIFE, SourceObservation, cannot_boot
 
 # Reasons of the pool, after those of the market.
 UNAVAILABLE = "provider unavailable"
@@ -86,6 +86,7 @@ def pool_query(pool: PlannedPool, cooldowns: Cooldowns) -> OfferQuery:
         max_hourly_microusd=microusd(ceiling, "spec.maxHourlyPrice") if ceiling is not None else None,
         headroom_microusd=None,
         min_trust=Trust.DATACENTER if trusted else query.min_trust,
+        lasting=USUAL_LIFE,  # as its request, which has no end, asks for
     )
 
 
