@@ -15,10 +15,10 @@ from tgp.core.disruption.machine_state import pods_to_move
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
 from tgp.core.model.resources import NOTHING, Resources
-from tgp.core.pools.planner.classes import gang_name
+from tgp.core.pools.planner.classes import CHECKPOINT_EVERY, gang_name
 from tgp.core.pools.planner.sources import PODS
 
-CHECKPOINT_EVERY, CHECKPOINTED_AT = "tgp.io/checkpoint-every", "tgp.io/checkpointed-at"
+CHECKPOINTED_AT = "tgp.io/checkpointed-at"
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 START_UP = timedelta(minutes=10)  # of a pod on a machine that is there: the image is pulled, the model is loaded
 COST_UNIT, PRIORITY_UNIT = 1 << 27, 1 << 25  # of deletion cost and priority: so much weighs as one more restart
