@@ -114,6 +114,21 @@ async def test_a_lease_that_looks_old_is_read_once_more(tmp_path, monkeypatch, r
     assert said in next(one.words for one in found.findings if one.title == "operator")
 
 
+@pytest.mark.parametrize(("newer", "good"), [(True, True), (False, False)])
+async def test_newer_kinds_are_fine_and_older_ones_are_updated(tmp_path, newer, good):
+    stored = kinds()
+    properties = stored[2][1]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    if newer:
+        properties["ofTomorrow"] = {"type": "string"}
+    else:
+        del properties["maxLifetime"]
+    found = await looked(tmp_path, *stored)
+    (finding,) = (one for one in found.findings if one.title == "kinds")
+
+    assert (finding.good, finding.command) == (good, "" if newer else "tgp crds apply")
+    assert ("newer than tgp" in finding.words) is newer
+
+
 def kinds() -> list[tuple[Resource, dict]]:
     return [(CUSTOM_RESOURCE_DEFINITION, definition) for definition in crds()]
 

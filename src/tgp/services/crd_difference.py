@@ -4,6 +4,7 @@ import difflib
 from typing import Any
 
 from tgp.api.crds import as_yaml
+from tgp.core.classes.kinds import fields_of, lacking
 
 CONTEXT_LINES = 3
 
@@ -15,6 +16,11 @@ def difference(stored: dict[str, Any] | None, ours: dict[str, Any]) -> str:
     after = _lines(comparable(ours, ours))
     lines = difflib.unified_diff(before, after, f"cluster/{name}", f"tgp/{name}", n=CONTEXT_LINES)
     return "".join(lines)
+
+
+def newer(stored: dict[str, Any] | None, ours: dict[str, Any]) -> frozenset[str]:
+    """The fields of a stored definition that this release would remove, with what objects have in them."""
+    return frozenset() if stored is None else lacking(fields_of(stored), ours)
 
 
 def comparable(definition: dict[str, Any], ours: dict[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from http import HTTPStatus
 from typing import Any
 from zoneinfo import available_timezones
 
+from tgp import __version__
 from tgp.adapters.clouds.registry import AllClouds, facts_of
 from tgp.adapters.http.client_pool import http_client_pool
 from tgp.adapters.kube.config_field import ConfigInvalid
@@ -54,7 +55,7 @@ from tgp.ports.http import Call, HttpError, HttpFactory, Reply
 from tgp.ports.resolver import Resolver
 from tgp.services.cluster import http_for_clouds
 from tgp.services.cluster_failure import explained, first_step
-from tgp.services.crd_difference import difference
+from tgp.services.crd_difference import difference, newer
 from tgp.services.credentials import ProviderAccess
 from tgp.services.market import INTERACTIVE_RETRIES, MarketService
 from tgp.services.market_documents import CheckRow
@@ -172,17 +173,21 @@ class ClusterPreflight:
         return ClusterFinding("Kubernetes", not old, words)
 
     async def kinds(self) -> ClusterFinding:
-        missing, older = [], []
+        missing, older, later = [], [], []
         for ours in crds():
             stored = await self._read(CUSTOM_RESOURCE_DEFINITION, "", ours["metadata"]["name"])
             if stored is None:
                 missing.append(ours["spec"]["names"]["kind"])
+            elif newer(stored, ours):
+                later.append(ours["spec"]["names"]["kind"])
             elif difference(stored, ours):
                 older.append(ours["spec"]["names"]["kind"])
         if missing:
             return ClusterFinding("kinds", False, f"not installed: {', '.join(missing)}", "tgp crds apply")
         if older:
             return ClusterFinding("kinds", False, f"installed in another version: {', '.join(older)}", "tgp crds apply")
+        if later:
+            return ClusterFinding("kinds", True, f"newer than tgp {__version__}, which is fine: {', '.join(later)}")
         return ClusterFinding("kinds", True, "all four are installed in this version")
 
     async def operator_namespace(self) -> ClusterFinding:

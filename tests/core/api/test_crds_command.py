@@ -78,6 +78,29 @@ def test_applying_says_what_became_of_each():
     assert stored_definitions.stored["gpunodepools.tgp.io"] == ours[1]
 
 
+def with_a_field_more(definition):
+    newer = copy.deepcopy(definition)
+    spec = newer["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    spec["properties"]["ofTomorrow"] = {"type": "string"}
+    return newer
+
+
+def test_newer_definitions_are_not_replaced_by_older_ones():
+    """What live requests have in their new fields would be removed, the record of a machine for example."""
+    ours = definitions()
+    cluster = StoredDefinitions(with_a_field_more(ours[2]))
+    result = run(cluster, "apply")
+
+    assert result.exit_code == 1
+    assert "gpurequests.tgp.io is newer than tgp" in result.output
+    assert "spec.ofTomorrow" in result.output
+    assert list(cluster.stored) == ["gpurequests.tgp.io"], "none is changed"
+    assert cluster.stored["gpurequests.tgp.io"] != ours[2]
+
+    assert run(cluster, "apply", "--allow-older").exit_code == 0
+    assert cluster.stored["gpurequests.tgp.io"] == ours[2]
+
+
 def test_the_legacy_definition_is_applied_only_when_asked_for():
     stored_definitions = StoredDefinitions()
     run(stored_definitions, "apply")
