@@ -169,6 +169,12 @@ async def test_an_empty_cluster_lists_every_gap_with_its_command(tmp_path):
     }
 
 
+async def test_without_a_class_the_next_command_needs_no_clone(tmp_path):
+    found = await looked(tmp_path, *kinds(), home())
+
+    assert [one.command for one in found.findings if one.title == "GPUNodeClass"] == ["tgp init"]
+
+
 async def test_a_class_lists_all_that_it_misses_at_once(tmp_path):
     """Keys of two providers, the mesh's client, the join Secret and a setting: one look, not five."""
     found = await looked(

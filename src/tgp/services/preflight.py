@@ -141,8 +141,7 @@ class ClusterPreflight:
             findings += await self._class(name, node_class)
         if findings[1].good and not classes:
             words = f"no class exists, and Secret {self._namespace}/{OPERATOR_SECRET} has no provider's API key"
-            apply = "kubectl apply -f deploy/examples/pool.yaml"
-            findings.append(ClusterFinding("GPUNodeClass", False, words, apply))
+            findings.append(ClusterFinding("GPUNodeClass", False, words, "tgp init"))
         with suppress(Forbidden):
             findings += await self._tailnet(classes)
         findings.append(await self.device_plugin())
