@@ -44,9 +44,11 @@ from tgp.core.classes.default_class import IMPLICIT, implicit_class
 from tgp.core.classes.nodeclass import ClassReferences, Gap, gaps_of, missing_keys
 from tgp.core.classes.power_hosts import HostRules
 from tgp.core.classes.rights import APPLY_RIGHTS, missing_rights
+from tgp.core.joining.mesh.endpoint_reach import in_tailnet, port_of
 from tgp.core.joining.mesh.selection import backend_of
 from tgp.core.market.sources import lacking, sources_of
 from tgp.core.model.class_secrets import OPERATOR_SECRET, names, wanted_by
+from tgp.core.model.join import JOIN_SECRET
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.requests.device_plugin import FutureNode, plugin_for
@@ -153,7 +155,7 @@ class ClusterPreflight:
         wanted = (settings.get("metadata", {}).get("annotations") or {}).get(OPERATOR_ENABLED) == "true"
         if not wanted and all(backend_of(node_class, "") != TAILSCALE for _, node_class in classes):
             return []
-        found = exposed_api(await self._read(SERVICE, "default", "kubernetes") or {})
+        found = exposed_api(await self._read(SERVICE, "default", "kubernetes") or {}, await self._endpoint())
         if not wanted:
             return found
         if await self._read(CUSTOM_RESOURCE_DEFINITION, "", TAILSCALE_OPERATOR_KIND) is None:
@@ -161,6 +163,14 @@ class ClusterPreflight:
             return [ClusterFinding("tailnet", False, f"{words}: install it, or set the value to false"), *found]
         words = "Service default/kubernetes is not exposed in the tailnet: rented machines cannot reach the API server"
         return found or [ClusterFinding("tailnet", False, words, EXPOSE_API)]
+
+    async def _endpoint(self) -> str:
+        """Of the join Secret; empty: it has none, or may not be read."""
+        with suppress(Forbidden):
+            values = await self._secret_reader.read(JOIN_SECRET) or {}
+            if (endpoint := values.get("endpoint")) is not None:
+                return endpoint.reveal()
+        return ""
 
     # -- the cluster itself ------------------------------------------------------------------------------------------
 
@@ -311,17 +321,24 @@ class ClusterPreflight:
         return date if date.tzinfo is not None else date.replace(tzinfo=UTC)
 
 
-def exposed_api(service: Mapping[str, Any]) -> list[ClusterFinding]:
-    """Of Service default/kubernetes, where the Tailscale operator exposes the API server; none: it does not."""
+def exposed_api(service: Mapping[str, Any], endpoint: str) -> list[ClusterFinding]:
+    """Of Service default/kubernetes, where the Tailscale operator exposes the API server; none: it does not.
+
+    `endpoint`: in the join Secret; empty: it is not known.
+    """
     if service.get("metadata", {}).get("annotations", {}).get(EXPOSED) != "true":
         return []
     ports = [each.get("port") for each in service.get("spec", {}).get("ports", ())]
     listened = ", ".join(map(str, ports))
+    exposed = f"Service default/kubernetes is exposed in the tailnet on port {listened}"
+    certificate = "(cluster.apiServer.certSANs of the control planes)"
+    if in_tailnet(endpoint) and port_of(endpoint) in ports:
+        words = f"{exposed}, which the endpoint in the join Secret uses: {endpoint}. The API server's certificate must"
+        return [ClusterFinding("tailnet", True, f"{words} contain that address {certificate}")]
     words = (
-        f"Service default/kubernetes is exposed in the tailnet on port {listened}: the endpoint in the join Secret "
-        "needs this port, not 6443, and the Service's address in the tailnet, since Talos does not resolve MagicDNS "
-        "names. The API server's certificate must contain that address (cluster.apiServer.certSANs of the control "
-        "planes)"
+        f"{exposed}: the endpoint in the join Secret{f', {endpoint},' if endpoint else ''} needs this port, not "
+        f"{port_of(endpoint) or 6443}, and the Service's address in the tailnet, since Talos does not resolve MagicDNS "
+        f"names. The API server's certificate must contain that address {certificate}"
     )
     return [ClusterFinding("tailnet", None, words)]
 

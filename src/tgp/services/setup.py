@@ -133,7 +133,9 @@ class SetupService:
         try:
             found = mesh_of_nodes(await self._own_nodes())
             operator = await self._read(DEPLOYMENT, TAILSCALE_OPERATOR)
-            exposed = exposed_api(await self._read(SERVICE, ObjectKey("default", "kubernetes")) or {})
+            service = await self._read(SERVICE, ObjectKey("default", "kubernetes")) or {}
+            join = await self._secret(JOIN_SECRET)
+            exposed = exposed_api(service, join.values.get("endpoint", "") if join is not None else "")
         except Forbidden:
             return None, []
         if operator is not None and (found is None or found.backend is Backend.TAILSCALE):

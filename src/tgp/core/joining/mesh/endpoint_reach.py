@@ -4,6 +4,7 @@ A machine that cannot is billed until its join timeout, and the next one too. Na
 means inside a mesh is not known here.
 """
 
+from contextlib import suppress
 from ipaddress import ip_address, ip_network
 from urllib.parse import urlsplit
 
@@ -26,7 +27,7 @@ def out_of_reach(endpoint: str) -> str:
         address = ip_address(host)
     except ValueError:
         return ""
-    if any(address in network for network in TAILNETS if network.version == address.version):
+    if in_tailnet(endpoint):
         return ""
     if address.is_loopback or address.is_unspecified:
         return f"{host} is the machine itself"
@@ -34,6 +35,23 @@ def out_of_reach(endpoint: str) -> str:
         return f"{host} is a link-local address"
     private = any(address in network for network in PRIVATE if network.version == address.version)
     return f"{host} is a private address" if private else ""
+
+
+def in_tailnet(endpoint: str) -> bool:
+    """Whether it names an address that a tailnet assigned."""
+    try:
+        address = ip_address(urlsplit(endpoint).hostname or "")
+    except ValueError:
+        return False
+    return any(address in network for network in TAILNETS if network.version == address.version)
+
+
+def port_of(endpoint: str) -> int | None:
+    """None: it is no https address."""
+    with suppress(ValueError):
+        parts = urlsplit(endpoint)
+        return parts.port or 443 if parts.scheme == "https" else None
+    return None
 
 
 def unreachable(endpoint: str, mesh: MeshSettings) -> str:
