@@ -3,8 +3,8 @@
 import difflib
 from typing import Any
 
-from tgp.api.crds import as_yaml
-from tgp.core.classes.kinds import fields_of, lacking
+from tgp.api.crds import NUMBER_LABEL, as_yaml, number_of
+from tgp.core.classes.kinds import SHOWN, fields_of, lacking
 
 CONTEXT_LINES = 3
 
@@ -18,9 +18,15 @@ def difference(stored: dict[str, Any] | None, ours: dict[str, Any]) -> str:
     return "".join(lines)
 
 
-def newer(stored: dict[str, Any] | None, ours: dict[str, Any]) -> frozenset[str]:
-    """The fields of a stored definition that this release would remove, with what objects have in them."""
-    return frozenset() if stored is None else lacking(fields_of(stored), ours)
+def newer(stored: dict[str, Any] | None, ours: dict[str, Any]) -> str:
+    """By what a stored definition is newer than this release's, by its number, else by its fields; empty: it is not."""
+    if stored is None:
+        return ""
+    theirs, number = number_of(stored), number_of(ours)
+    if theirs and theirs != number:
+        return f"{NUMBER_LABEL} is {theirs}, not {number}" if theirs > number else ""
+    fields = sorted(lacking(fields_of(stored), ours))
+    return f"it has {', '.join(fields[:SHOWN])}{' …' if len(fields) > SHOWN else ''}" if fields else ""
 
 
 def comparable(definition: dict[str, Any], ours: dict[str, Any]) -> dict[str, Any]:

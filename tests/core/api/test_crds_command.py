@@ -4,9 +4,11 @@ import copy
 import json
 from contextlib import asynccontextmanager
 
+import pytest
 from click.testing import CliRunner
 from ruamel.yaml import YAML
 
+from tgp.api.crds import ALLOW_OLDER, NUMBER_LABEL
 from tgp.api.crds import crds as definitions
 from tgp.interfaces.cli.crds import crds
 from tgp.ports.cluster import Forbidden, NotFound, Written
@@ -98,7 +100,22 @@ def test_newer_definitions_are_not_replaced_by_older_ones():
     assert cluster.stored["gpurequests.tgp.io"] != ours[2]
 
     assert run(cluster, "apply", "--allow-older").exit_code == 0
+    annotated = cluster.stored["gpurequests.tgp.io"]["metadata"].pop("annotations")
+    assert annotated == {ALLOW_OLDER: "true"}, "for the policy of the chart"
     assert cluster.stored["gpurequests.tgp.io"] == ours[2]
+
+
+@pytest.mark.parametrize(("ours", "theirs", "code"), [(2, "3", 1), (2, "1", 0), (2, None, 1), (2, "2", 1)])
+def test_a_number_says_which_ones_are_newer_and_without_one_their_fields_do(monkeypatch, ours, theirs, code):
+    """A field that a later release has removed is no sign of a newer one."""
+    stored = with_a_field_more(definitions()[0])
+    del stored["metadata"]["labels"][NUMBER_LABEL]
+    stored["metadata"]["labels"] |= {NUMBER_LABEL: theirs} if theirs else {}
+    monkeypatch.setattr("tgp.api.crds.NUMBER", ours)
+    result = run(StoredDefinitions(stored), "apply")
+
+    assert result.exit_code == code
+    assert ("newer than tgp" in result.output) is bool(code)
 
 
 def test_the_legacy_definition_is_applied_only_when_asked_for():

@@ -59,7 +59,7 @@ def test_readiness_names_them():
 
 
 def test_while_they_cannot_be_read_nothing_is_bought_and_readiness_says_so():
-    """What is recorded of an order would be dropped by an older CRD: nothing is known of them before the first answer."""
+    """What is recorded of an order would be dropped by an older CRD."""
     with sim_env("unread kinds") as env:
         a_class(env.world, "rented")
         env.world.api.faults.on("error-before", where=lambda hit: hit.route.plural == "customresourcedefinitions")

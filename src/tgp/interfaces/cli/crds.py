@@ -11,10 +11,9 @@ from typing import Any, TypeVar
 import click
 
 from tgp import __version__
-from tgp.api.crds import as_yaml
+from tgp.api.crds import ALLOW_OLDER, as_yaml
 from tgp.api.crds import crds as definitions
 from tgp.api.resource import CUSTOM_RESOURCE_DEFINITION
-from tgp.core.classes.kinds import SHOWN
 from tgp.core.model.object_key import ObjectKey
 from tgp.interfaces.cli.context import CliServices
 from tgp.interfaces.cli.interrupt import BegunSteps, run
@@ -115,8 +114,14 @@ async def _apply(
         for stored, definition in pairs:
             name = definition["metadata"]["name"]
             begun.words = f"Whether {name} was applied is unknown; those listed above were. Run tgp crds diff."
-            await cluster.apply(CUSTOM_RESOURCE_DEFINITION, definition, force=True)
+            applied = _allowed(definition) if newer(stored, definition) else definition
+            await cluster.apply(CUSTOM_RESOURCE_DEFINITION, applied, force=True)
             click.echo(f"{name}: {_what_happens(stored, definition)}")
+
+
+def _allowed(definition: dict[str, Any]) -> dict[str, Any]:
+    """Past the policy that keeps kinds from going back. The next `tgp crds apply` takes the annotation off."""
+    return {**definition, "metadata": {**definition["metadata"], "annotations": {ALLOW_OLDER: "true"}}}
 
 
 async def _diff(connecting: AbstractAsyncContextManager[Cluster], *, legacy: bool) -> list[KindDifferenceItem]:
@@ -142,9 +147,8 @@ async def _stored(cluster: Cluster, name: str) -> dict[str, Any] | None:
 
 def _newer(pairs: Iterable[tuple[dict[str, Any] | None, dict[str, Any]]]) -> Iterator[str]:
     for stored, ours in pairs:
-        if fields := sorted(newer(stored, ours)):
-            shown = ", ".join(fields[:SHOWN]) + (" …" if len(fields) > SHOWN else "")
-            yield f"{ours['metadata']['name']} is newer than tgp {__version__} (it has {shown})"
+        if why := newer(stored, ours):
+            yield f"{ours['metadata']['name']} is newer than tgp {__version__} ({why})"
 
 
 def _what_happens(stored: dict[str, Any] | None, ours: dict[str, Any]) -> str:
