@@ -164,7 +164,7 @@ def test_without_a_pool_it_says_how_to_make_one(cluster: Mounted):
 
     assert ended.returncode == 3
     assert "there is no GPUNodePool, so no machine is bought for pods" in ended.stdout
-    assert "deploy/examples/pool.yaml" in ended.stdout
+    assert "tgp init makes a class and a pool" in ended.stdout
 
 
 def test_a_manifest_is_planned_alone_unless_asked_and_for_its_hours(cluster: Mounted, tmp_path: Path):

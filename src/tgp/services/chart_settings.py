@@ -1,6 +1,6 @@
 """What the chart told the operator, read from its ConfigMap: the commands judge by the same settings."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,8 +29,9 @@ async def chart_settings(cluster: Cluster, namespace: str) -> ChartSettings:
     annotations = stored.get("metadata", {}).get("annotations") or {}
     text = str((stored.get("data") or {}).get("settings.yaml", ""))
     said: dict[str, Any] = {}
-    for each in documents(text):
-        said |= each if isinstance(each, Mapping) else {}
+    parsed: Iterator[object] = documents(text)  # edited by hand, it may hold anything
+    for each in parsed:
+        said |= each if isinstance(each, dict) else {}
     networking = said.get("networking")
     backend = networking.get("backend") if isinstance(networking, Mapping) else said.get("networking.backend")
     return ChartSettings(
