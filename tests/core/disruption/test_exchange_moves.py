@@ -150,7 +150,7 @@ def test_a_move_goes_on_by_what_its_condition_says():
 def test_a_saving_that_has_not_held_for_long_is_told_once_and_begins_nothing():
     told = replace(a_machine("r1", idle=None, pods=a_pod_on("r1")), unproven="saves $1/h", too_little="saves $0.01/h")
     said = only(seen(told, disruption=POLICY))
-    assert (said.update.status, said.update.reason, said.update.message) == (False, "SavingUnproven", "saves $1/h")
+    assert (said.update.status, said.update.reason, said.update.message) == (False, "SavingUnproven", "saves $1/h.")
     again = a_machine(
         "r1", idle=None, pods=a_pod_on("r1"), conditions=[a_condition("Disrupted", "False", "SavingUnproven")]
     )
@@ -171,7 +171,7 @@ def test_a_saving_that_is_too_little_is_told_once_whatever_the_sum():
     assert (said.update.status, said.update.reason, said.update.message) == (
         False,
         "Unconsolidatable",
-        "saves $0.01/h",
+        "saves $0.01/h.",
     )
     again = a_machine(
         "r1", idle=None, pods=a_pod_on("r1"), conditions=[a_condition("Disrupted", "False", "Unconsolidatable")]
