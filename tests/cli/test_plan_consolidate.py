@@ -126,7 +126,7 @@ def test_an_exchange_that_buys_a_machine_waits_for_its_saving_to_hold(cluster: M
     where = f"{cluster.url}/apis/tgp.io/v1/gpunodeclasses/standard/status"
     send(where, "PATCH", {"status": {"availableGPUs": cheaper}}, "application/merge-patch+json")
 
-    assert "waits for   savings must last 1h before machines are replaced" in plan(cluster, "--consolidate").stdout
+    assert "waits for   savings that last 1h" in plan(cluster, "--consolidate").stdout
 
 
 def test_without_a_pool_that_moves_pods_it_says_what_to_set(cluster: Mounted):

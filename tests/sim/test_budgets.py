@@ -577,7 +577,7 @@ def test_dollars_are_counted_by_the_price_of_the_node_and_limit_and_warn_as_hour
     assert status(world)["alerted"] == ["80"]
     assert "and $0.4" in message(world, "QuotaExceeded")
     assert "Action: Evict from " in message(world, "QuotaExceeded")
-    assert message(world, "QuotaExceeded").endswith("in this order: priced")
+    assert message(world, "QuotaExceeded").endswith("in this order: priced.")
     world.run(minutes=6)
     assert condition(world, "QuotaExceeded") == ("True", "QuotaReached")
     assert float(status(world)["consumedUsd"]) >= 0.5

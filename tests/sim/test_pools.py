@@ -586,7 +586,7 @@ def test_pods_of_a_budget_that_is_used_up_drive_no_purchase_until_hours_are_back
         ((reason, text),) = events_of(env, "next")
         assert reason == "NotTriggerScaleUp"
         assert re.match(
-            r"budget default/team-a is used up \(0.2.* of 0.2 GPU-hours\): (hours|no hours) come back ", text
+            r"budget default/team-a is used up \(0.2.* of 0.2 GPU-hours\): (no )?GPU-hours become available ", text
         )
         env.until(lambda: not closed(env), minutes=90)
         env.until(lambda: "TriggeredScaleUp" in dict(events_of(env, "next")), minutes=2)

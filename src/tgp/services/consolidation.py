@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from tgp.adapters.clouds.registry import facts_of
 from tgp.api.common import PROVIDERS
 from tgp.api.nodepool import GPUNodePool, canonical_policy
+from tgp.api.values import go_duration
 from tgp.controllers.disruption.machine_facts import class_of, ending_machines, kept_on_until, moves_under_way
 from tgp.controllers.requests.indexes import BY_POOL_UID, PODS_BY_NODE, own_node
 from tgp.core.disruption.budgets import allowance
-from tgp.core.disruption.candidates import must_last, standing_of, with_stopped
+from tgp.core.disruption.candidates import HELD_FOR, standing_of, with_stopped
 from tgp.core.disruption.causes import UNDERUTILIZED, WHEN_UNDERUTILIZED, Machine, Standing
 from tgp.core.disruption.ending import EndingMachine
 from tgp.core.disruption.exchange import Consolidation, ExchangeInput, exchanges
@@ -149,7 +150,8 @@ def _to_hold(standing: Iterable[Standing]) -> str:
     """As the operator says it of these machines; only it knows since when the saving has held."""
     conditions = (condition_in(each.machine.record.status, CONDITION) for each in standing)
     said = [each.message for each in conditions if each is not None and each.reason == UNPROVEN]
-    return said[0].rpartition("; ")[2] if said else must_last()
+    begins = said[0].rpartition("waiting until ")[2].partition("Z: ")[0] if said else ""
+    return f"savings that last {go_duration(HELD_FOR)}" + (f", until {begins}Z" if begins else "")
 
 
 def _waits_for(pools: Sequence[_Pool], world: TerminalWorld) -> str:

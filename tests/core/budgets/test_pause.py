@@ -118,6 +118,6 @@ def test_pods_that_run_on_are_named_with_what_to_do():
         "web-2 (ReplicaSet web), web-3 (ReplicaSet web), web-4 (ReplicaSet web) and 2 more. "
         "Only Jobs can be suspended: run the work as a Job, or set enforcement.action: Evict. Only annotated, "
         "because their controller would resume them: Job train (Kueue). Stop them there, or set "
-        "enforcement.action: Evict"
+        "enforcement.action: Evict."
     )
     assert unpaused_text([]) == ""

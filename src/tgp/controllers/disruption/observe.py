@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from tgp.api.nodepool import GPUNodePool, canonical_policy
 from tgp.api.request import GPURequest
+from tgp.api.values import go_duration
 from tgp.controllers.disruption.machine_facts import class_of, ending_machines, kept_on_until, moves_under_way
 from tgp.controllers.pools.memory import PoolMemory
 from tgp.controllers.pools.observe import PlanObservation, WorldObserver
 from tgp.controllers.requests.indexes import BY_NODE, BY_POOL_UID, PODS_BY_NODE, own_node
 from tgp.controllers.requests.purchase_gatherer import Views
-from tgp.core.disruption.candidates import begins_at, must_last, standing_of, why_left, with_stopped
+from tgp.core.disruption.candidates import HELD_FOR, begins_at, standing_of, why_left, with_stopped
 from tgp.core.disruption.causes import WHEN_UNDERUTILIZED, FoundExchange, Machine, Standing, holds
 from tgp.core.disruption.drift import stamp_of
 from tgp.core.disruption.ending import EndingMachine
@@ -320,7 +321,8 @@ class DisruptionObserver:
         for rank, each in enumerate(search.found.exchanges):
             begins = begins_at(each.candidates, search.worth_since, now) if each.orders else now
             if now < begins:
-                held = f"waiting until {begins:%Y-%m-%d %H:%M:%S}Z: {must_last()}"
+                lasts = f"savings must last {go_duration(HELD_FOR)} before machines are replaced"
+                held = f"waiting until {begins:%Y-%m-%d %H:%M:%S}Z: {lasts}"
                 said |= {one: {"unproven": f"{each.message}; {held}"} for one in each.candidates}
                 continue
             exchange = FoundExchange(each.message, each.candidates, each.savings.net, rank, bool(each.orders))

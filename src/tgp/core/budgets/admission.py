@@ -182,9 +182,9 @@ def unavailable(admission: str, state: PolicyState) -> str:
     effect = "refused" if admission == DENIES else "gated"
     major, minor = NEEDS[admission]
     if minor_of(state.version) < (major, minor):
-        instead = " Next: use admission Deny, or Off" if admission == GATES else " Next: use admission Off"
+        instead = " Next: use admission Deny, or Off." if admission == GATES else " Next: use admission Off."
         if minor_of(state.version) < NEEDS[DENIES]:
-            instead = " Next: use admission Off"
+            instead = " Next: use admission Off."
         return (
             f"New pods are not {effect}: admission {admission} needs Kubernetes {major}.{minor}; this cluster runs "
             f"{state.version}. Pods are still counted and enforced.{instead}"

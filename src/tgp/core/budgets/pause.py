@@ -147,15 +147,15 @@ def unpaused_text(running: Iterable[tuple[Pod, Unpaused]]) -> str:
     if others:
         said.append(
             f"Pods that keep running because they cannot be paused: {_some(others)}. Only Jobs can be "
-            "suspended: run the work as a Job, or set enforcement.action: Evict"
+            "suspended: run the work as a Job, or set enforcement.action: Evict."
         )
     if managed:
         names = [f"{job} ({manager})" for job, manager in managed.items()]
         said.append(
             f"Only annotated, because their controller would resume them: {_some(names)}. Stop them there, or set "
-            "enforcement.action: Evict"
+            "enforcement.action: Evict."
         )
-    return ". ".join(said)
+    return " ".join(said)
 
 
 def _some(names: list[str]) -> str:

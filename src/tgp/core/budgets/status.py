@@ -149,9 +149,9 @@ def conditions(
     spec: GPUWorkloadBudgetSpec, seen: Assessment, now: Told, act: NextAct | None = None
 ) -> list[ConditionUpdate]:
     """`act`: what happens to which pods, and when; None: nothing does by itself."""
-    ready = ConditionUpdate(READY, True, "Reconciled", "Use is counted")
+    ready = ConditionUpdate(READY, True, "Reconciled", "Use is counted.")
     if now.idle:
-        ready = ConditionUpdate(READY, True, NOTHING_MATCHES, f"{IDLE} {spec.gpu_resource_name}")
+        ready = ConditionUpdate(READY, True, NOTHING_MATCHES, f"{IDLE} {spec.gpu_resource_name}.")
     when = window_words(spec.quota, seen.now)
     use = f"{_hours_used(seen)} were used {when}"
     if seen.usd_quota is not None:
@@ -165,9 +165,9 @@ def conditions(
         ends = f"; at this rate the quota is used up at {_time(seen.exhausted_at)}"
         over = ConditionUpdate(EXCEEDED, False, "WithinBudget", f"{use}{ends}. {_act_text(spec, act)}")
     else:
-        over = ConditionUpdate(EXCEEDED, False, "WithinBudget", use)
+        over = ConditionUpdate(EXCEEDED, False, "WithinBudget", f"{use}.")
     if now.trouble is None:
-        well = ConditionUpdate(DEGRADED, False, "ReconcileSucceeded", "No problem was found")
+        well = ConditionUpdate(DEGRADED, False, "ReconcileSucceeded", "No problem was found.")
     else:
         well = ConditionUpdate(DEGRADED, True, now.trouble.reason, now.trouble.message)
     return [ready, over, well]
@@ -177,12 +177,12 @@ def _act_text(spec: GPUWorkloadBudgetSpec, act: NextAct | None) -> str:
     """What will happen to whom, and when."""
     action = spec.enforcement.action
     if act is None or action == "AlertOnly":
-        return f"Action: {action}"
+        return f"Action: {action}."
     names = [pod.key.name for pod in act.pods]
     if not names:
-        return f"Action: {action}; no pod can be {ACTED[action]} now"
+        return f"Action: {action}; no pod can be {ACTED[action]} now."
     more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
-    return f"Action: {action} from {_time(act.at)}, in this order: {', '.join(names[:NAMES_SHOWN])}{more}"
+    return f"Action: {action} from {_time(act.at)}, in this order: {', '.join(names[:NAMES_SHOWN])}{more}."
 
 
 def _hours_used(seen: Assessment) -> str:

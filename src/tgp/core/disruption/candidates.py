@@ -99,11 +99,6 @@ def begins_at(candidates: Iterable[ObjectKey], worth_since: Mapping[ObjectKey, d
     return max((worth_since.get(key, now) for key in candidates), default=now) + HELD_FOR
 
 
-def must_last() -> str:
-    """What an exchange that buys machines waits for, in text for users."""
-    return f"savings must last {go_duration(HELD_FOR)} before machines are replaced"
-
-
 def _leaves(machine: Machine) -> bool:
     """Whether a move is said to be under way."""
     held = condition_in(machine.record.status, CONDITION)

@@ -90,7 +90,7 @@ RETRIES = (timedelta(minutes=10), timedelta(minutes=20), timedelta(minutes=40), 
 EVICTED_FIRST_FOR = timedelta(minutes=10)  # then the request is deleted, and its own drain goes on
 MOVE_AT_MOST = timedelta(hours=2)  # from its beginning to the hard taint; a start has its own, shorter limits
 LOOK_AGAIN = timedelta(seconds=10)  # while a move is under way, and waits for more than machines on their way
-PARTED = "Underutilized: A machine that was to leave with it is in a pool of another class now, or in none"
+PARTED = "Underutilized: A machine that was to leave with it is in a pool of another class now, or in none."
 BLOCKED_FOR = timedelta(minutes=1)  # until what blocks a move is looked at again: much of it changes without an event
 MOST_PLANNED = 8  # moves of a pool that may begin in one look
 
@@ -228,11 +228,11 @@ class _Look:
             return SetTaint(machine, machine.node, "")  # of a move that is over
         if not isinstance(cause, DisruptionCause):
             if machine.limited:
-                return Say(machine, ConditionUpdate(CONDITION, False, LIMITED, machine.limited))
+                return Say(machine, ConditionUpdate(CONDITION, False, LIMITED, f"{machine.limited}."))
             if machine.unproven:
-                return Say(machine, ConditionUpdate(CONDITION, False, UNPROVEN, machine.unproven))
+                return Say(machine, ConditionUpdate(CONDITION, False, UNPROVEN, f"{machine.unproven}."))
             if machine.too_little:
-                return Say(machine, ConditionUpdate(CONDITION, False, UNCONSOLIDATABLE, machine.too_little))
+                return Say(machine, ConditionUpdate(CONDITION, False, UNCONSOLIDATABLE, f"{machine.too_little}."))
             return Unsay(machine) if condition_in(record.status, CONDITION) is not None else None
         return self._begin(machine, cause)
 
@@ -282,7 +282,7 @@ class _Look:
         if until is not None and self._now < until:
             held = condition_in(machine.record.status, CONDITION)
             kept = held if held is not None and held.status is False else None
-            given_up = _Block("MoveGivenUp", f"{cause.reason}: {cause.message}. Last move was cancelled", until)
+            given_up = _Block("MoveGivenUp", f"{cause.reason}: {cause.message}. Last move was cancelled.", until)
             return _Block(kept.reason, kept.message, until) if kept is not None else given_up
         block = self._halted(machine, cause) or self._protected(machine, cause) or self._unevictable(machine, cause)
         if block is not None or cause.reason in FORCED:
@@ -307,12 +307,12 @@ class _Look:
             return None
         bare = bare_pod(machine.pods) if cause.reason == UNDERUTILIZED else ""
         if bare:
-            return _Block("Protected", f"{cause.reason}: {cause.message}. {bare}")
+            return _Block("Protected", f"{cause.reason}: {cause.message}. {bare}.")
         protection = protection_of(machine.record, machine.node, () if ends else machine.pods, self._now)
         if protection is None:
             return None
         until = min((each for each in (protection.until, cause.waits_until) if each is not None), default=None)
-        return _Block("Protected", f"{cause.reason}: {cause.message}. {protection.text}", until)
+        return _Block("Protected", f"{cause.reason}: {cause.message}. {protection.text}.", until)
 
     def _drain_waits(self, machine: Machine, cause: DisruptionCause) -> bool:
         """Whether its drain waits for pods that cannot be evicted now, and ends: the move need not wait for them."""
@@ -322,15 +322,15 @@ class _Look:
         why = unevictable(pods_to_move(machine.pods), self._seen.budgets)
         if not why or cause.reason in NOT_BUDGETED or self._drain_waits(machine, cause):
             return None
-        return _Block("PodDisruptionBudget", f"{cause.reason}: {cause.message}. {why}")
+        return _Block("PodDisruptionBudget", f"{cause.reason}: {cause.message}. {why}.")
 
     def _no_place(self, refit: Refit, cause: DisruptionCause) -> _Block | None:
         begun = f"{cause.reason}: {cause.message}"
         if refit.too_little and cause.reason == UNDERUTILIZED:
-            return _Block(UNCONSOLIDATABLE, f"{begun}. The move is not worth it any more: {refit.too_little}")
+            return _Block(UNCONSOLIDATABLE, f"{begun}. The move is not worth it any more: {refit.too_little}.")
         if refit.unserved:
             reason = LIMITED if refit.limited else "NoReplacement"
-            return _Block(reason, f"{begun}. No machine can take its place: {refit.unserved}")
+            return _Block(reason, f"{begun}. No machine can take its place: {refit.unserved}.")
         return None
 
     def _unforeseen(self, machine: Machine, refit: Refit) -> _Block | None:
@@ -345,8 +345,8 @@ class _Look:
         new = "it would need a new machine" if len(refit.orders) == 1 else "it would need new machines"
         if refit.too_little:
             share = self._counts[machine.record.key].min_savings.removesuffix("%")
-            return _Block(UNCONSOLIDATABLE, f"{saved}; not now: {new}, and saves less than {share} %")
-        return _Block(UNPROVEN, f"{saved}; not now: {new}. The next search looks for another exchange")
+            return _Block(UNCONSOLIDATABLE, f"{saved}; not now: {new}, and saves less than {share} %.")
+        return _Block(UNPROVEN, f"{saved}; not now: {new}. The next search looks for another exchange.")
 
     def _allowance(self, machine: Machine, cause: DisruptionCause, counted: int) -> Allowance:
         counts = self._counts[machine.record.key]
@@ -361,7 +361,7 @@ class _Look:
         pools = {self._counts[key].key for key in keys if key in self._counts}
         whose = f"GPUNodePool {self._counts[machine.record.key].key}: " if len(pools) > 1 else ""
         when = "" if allowed.until is None else f" until {allowed.until:%Y-%m-%d %H:%M:%S}Z"
-        why = f"{whose}{allowed.rule} allows no more disruption now{when}"
+        why = f"{whose}{allowed.rule} allows no more disruption now{when}."
         return _Block("BudgetExhausted", f"{cause.reason}: {cause.message}. {why}", allowed.until)
 
     # -- under way -----------------------------------------------------------------------------------------------------
@@ -443,22 +443,22 @@ class _Look:
         held = holds(machine.record, CONDITION)
         since = held.last_transition_time if held is not None else None
         if since is not None and self._now >= since + MOVE_AT_MOST and not kept_free(machine):
-            return _Block("MoveTimedOut", f"{begun}. The move took longer than {go_duration(MOVE_AT_MOST)}")
+            return _Block("MoveTimedOut", f"{begun}. The move took longer than {go_duration(MOVE_AT_MOST)}.")
         allowed = self._allowance(machine, cause, 0)
         if not allowed and cause.reason not in FORCED:  # not used up, but closed
             return self._over_budget(machine, cause, allowed)
         if not needs_place(machine, cause):
             return None
         if (gone := self._gone(machine)) is not None:
-            return _Block("ReplacementFailed", f"{begun}. Replacement {gone}")
+            return _Block("ReplacementFailed", f"{begun}. Replacement {gone}.")
         if (stopped := self._stopped(move)) is not None:
-            return _Block("ReplacementFailed", f"{begun}. {stopped}")
+            return _Block("ReplacementFailed", f"{begun}. {stopped}.")
         refit = self._seen.refits.get(machine.record.key)
         if refit is None:
             return None
         ordered = self._seen.replacements.get(move, ())
         if refit.orders and ordered:
-            return _Block("NoLongerFits", f"{begun}. {_unfit(refit, ordered)}")
+            return _Block("NoLongerFits", f"{begun}. {_unfit(refit, ordered)}.")
         if ordered or kept_free(machine):  # what is bought is paid: to go on saves more than to go back
             return self._no_place(replace(refit, too_little=""), cause)
         return self._unforeseen(machine, refit) or self._no_place(refit, cause)
@@ -517,7 +517,7 @@ class _Look:
         counts = self._counts[machine.record.key]
         if cause.reason not in NOT_BUDGETED:
             if (block := self._unevictable(machine, cause)) is not None:
-                return Say(machine, _under_way(machine, cause, block.message.rpartition(". ")[2]))
+                return Say(machine, _under_way(machine, cause, block.message.rpartition(". ")[2].removesuffix(".")))
             allowed = self._allowance(machine, cause, counts.disrupted)
             if not allowed and cause.reason not in FORCED:
                 return Say(machine, _under_way(machine, cause, f"waiting for {allowed.rule}"))
@@ -532,7 +532,7 @@ class _Look:
     def _given_up(self, machine: Machine, block: _Block) -> TakeBack:
         _, count = read_retry(machine.record)
         until = self._now + RETRIES[min(count, len(RETRIES) - 1)]
-        message = f"{block.message}. Next attempt at {until:%Y-%m-%d %H:%M:%S}Z"
+        message = f"{block.message} Next attempt at {until:%Y-%m-%d %H:%M:%S}Z."
         update = ConditionUpdate(CONDITION, False, block.reason, message)
         return TakeBack(machine, block.message, self._unused(machine), update, f"{rfc3339(until)} {count + 1}")
 
@@ -565,4 +565,6 @@ def _repeats(step: Step) -> bool:
 
 
 def _under_way(machine: Machine, cause: DisruptionCause, what: str) -> ConditionUpdate:
-    return ConditionUpdate(CONDITION, True, cause.reason, f"{cause.message}{MOVES_ON}{move_of(machine.record)}: {what}")
+    return ConditionUpdate(
+        CONDITION, True, cause.reason, f"{cause.message}{MOVES_ON}{move_of(machine.record)}: {what}."
+    )

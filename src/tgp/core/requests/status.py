@@ -237,7 +237,7 @@ def _joining(observation: RequestObservation, attempt: Attempt) -> Iterator[Cond
         yield ConditionUpdate("Registered", False, "NotJoined", _deadline_words(observation, attempt))
     if node is not None:
         reason = "Initialized" if observation.node.initialized else "NotInitialized"
-        yield ConditionUpdate("Initialized", observation.node.initialized, reason, observation.node.words)
+        yield ConditionUpdate("Initialized", observation.node.initialized, reason, f"{observation.node.words}.")
     yield from _connected(observation)
 
 
@@ -251,7 +251,7 @@ def _connected(observation: RequestObservation) -> Iterator[ConditionUpdate]:
             "Connected", {"True": True, "False": False}.get(before.status), before.reason, before.message
         )
     else:
-        yield ConditionUpdate("Connected", mesh.ok, mesh.reason, mesh.message)
+        yield ConditionUpdate("Connected", mesh.ok, mesh.reason, f"{mesh.message}.")
 
 
 def _ready(observation: RequestObservation, attempt: Attempt) -> ConditionUpdate:
@@ -263,7 +263,7 @@ def _ready(observation: RequestObservation, attempt: Attempt) -> ConditionUpdate
         why = f"Node {node.name} is not ready: {node.ready_reason or 'the kubelet does not report'}"
         return _not_ready("NodeNotReady", _with_outage(observation, why))
     if not observation.node.initialized:
-        return _not_ready("NotInitialized", observation.node.words)
+        return _not_ready("NotInitialized", f"{observation.node.words}.")
     if observation.mesh.ok is False or (observation.mesh.ok is None and observation.status.ready_at is None):
         return _not_ready(observation.mesh.reason, _with_outage(observation, observation.mesh.message))
     length = idle_timeout(observation)
@@ -301,7 +301,7 @@ def _reachable(observation: RequestObservation, attempt: Attempt) -> Iterator[Co
 
 def _inconsistent(observation: RequestObservation, attempt: Attempt) -> Iterator[ConditionUpdate]:
     """The provider's report of a machine contradicts what the cluster sees."""
-    provider, claims, node = provider_of(attempt), observation.claims, observation.node.node
+    provider, claims, node = f"Provider {provider_of(attempt)}", observation.claims, observation.node.node
     machine, price = f"machine {attempt.instance_id}", f"{about(hourly_of(attempt))}/h"
     hour = int(BELIEVED_AFTER.total_seconds()) // 60
     unlisted = isinstance(observation.presence, Absent) and observation.presence.shown(observation.listing_lag)
@@ -316,17 +316,17 @@ def _inconsistent(observation: RequestObservation, attempt: Attempt) -> Iterator
         yield ConditionUpdate(PROVIDER_INCONSISTENT, True, "MachineNotListed", f"{what}. {assumed}. {_LOOK}")
     elif claims.state is not None and serving(observation) and node is not None:
         what = f"{provider} reports that {machine} does not run, but Node {node.name} is Ready"
-        until = f"The machine is terminated only if {provider} keeps reporting this for {hour} min"
+        until = f"The machine is terminated only if the provider keeps reporting this for {hour} min"
         yield ConditionUpdate(PROVIDER_INCONSISTENT, True, "StateContradicted", f"{what}. {until}. {_LOOK}")
     elif claims.together >= SEVERAL and (claims.state is not None or claims.price is not None):
         what = f"{provider} reports {claims.together} machines at once as not running or more expensive"
-        until = f"They are terminated only if {provider} keeps reporting this for {hour} min, and then one at a time"
+        until = f"They are terminated only if the provider keeps reporting this for {hour} min, and then one at a time"
         yield ConditionUpdate(PROVIDER_INCONSISTENT, True, "SeveralAtOnce", f"{what}. {until}. {_LOOK}")
     elif claims.price is not None and in_another_unit(attempt, listed := listed_price(observation)):
         agreed = most_believed(attempt)
         what = f"{provider} lists {machine} at {about(listed)}/h, {listed // agreed} times the agreed {about(agreed)}/h"
         minutes = int(DOUBTED_FOR.total_seconds()) // 60
-        until = f"The machine is terminated only if {provider} keeps listing that price for {minutes} min"
+        until = f"The machine is terminated only if the provider keeps listing that price for {minutes} min"
         yield ConditionUpdate(PROVIDER_INCONSISTENT, True, "PriceImplausible", f"{what}. {until}. {_LOOK}")
 
 
@@ -367,7 +367,7 @@ def _deadline_words(observation: RequestObservation, attempt: Attempt) -> str:
 
 def _with_outage(observation: RequestObservation, why: str) -> str:
     many = many_unreachable(observation)
-    return f"{why}; {many}" if many else why
+    return f"{why}. {many}" if many else f"{why}."
 
 
 def _offer_words(attempt: Attempt) -> str:
