@@ -696,7 +696,7 @@ def test_a_pod_with_two_budgets_can_never_be_evicted_and_the_message_says_so():
 
     assert (step.update.status, step.update.reason) == (False, "PodDisruptionBudget")
     assert step.update.message.endswith(
-        "has 2 PodDisruptionBudgets (default/one, default/two): it can only be evicted with one"
+        "has 2 PodDisruptionBudgets (default/one, default/two): it can only be evicted with one."
     )
     assert isinstance(guarded(guarding("one")), WriteDown)
 
