@@ -107,6 +107,12 @@ class PoolMemory:
     nominated: dict[tuple[str, str], WrittenNomination] = field(default_factory=dict)  # by (pod uid, Node)
     told_unsupported: set[str] = field(default_factory=set)  # uids of pools that were told that nothing is nominated
 
+    def expect(self, key: ObjectKey, request: ExpectedRequest) -> None:
+        """What became of an earlier request of this name says nothing of this one."""
+        self.expected[key] = request
+        self.offers[key] = request.order.offer
+        self.replanned.pop(key, None)
+
     def leave_out(self, offer: Offer, why: str, now: datetime) -> None:
         """Of all plans, for a while: a request for it could not buy, and no other pool's could."""
         self.failed_offers = cooldown.failed(self.failed_offers, offer, why, now)

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from tgp.api.request import GPURequest
 from tgp.api.values import go_duration, rfc3339
 from tgp.core.disruption.budgets import Allowance, allowance
 from tgp.core.disruption.causes import (
@@ -26,6 +27,7 @@ from tgp.core.disruption.causes import (
     UNDERUTILIZED,
     UNHEALTHY,
     DisruptionCause,
+    FoundExchange,
     Machine,
     NoCause,
     cause_of,
@@ -33,7 +35,7 @@ from tgp.core.disruption.causes import (
     holds,
 )
 from tgp.core.disruption.drift import STAMP, to_stamp
-from tgp.core.disruption.health import repair_halted
+from tgp.core.disruption.health import MISSING_SINCE, repair_halted
 from tgp.core.disruption.machine_state import (
     CONDITION,
     HALTED,
@@ -62,6 +64,7 @@ from tgp.core.disruption.move_steps import (
     Delete,
     DisruptionObservation,
     EvictFirst,
+    NoteMissing,
     NoteReplacements,
     OrderReplacements,
     PoolMachines,
@@ -77,6 +80,7 @@ from tgp.core.disruption.move_steps import (
 from tgp.core.model.attempts import attempts_of, open_attempt
 from tgp.core.model.conditions import ConditionUpdate, condition_in
 from tgp.core.model.costs import hourly_of
+from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.money import total
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
@@ -87,6 +91,7 @@ from tgp.core.requests.node_metadata import pool_key
 from tgp.core.requests.protection import protection_of
 
 RETRIES = (timedelta(minutes=10), timedelta(minutes=20), timedelta(minutes=40), timedelta(hours=1))
+TRIED_WITHIN = timedelta(minutes=10)  # of the next try: what failed in the last is left out until then
 EVICTED_FIRST_FOR = timedelta(minutes=10)  # then the request is deleted, and its own drain goes on
 MOVE_AT_MOST = timedelta(hours=2)  # from its beginning to the hard taint; a start has its own, shorter limits
 LOOK_AGAIN = timedelta(seconds=10)  # while a move is under way, and waits for more than machines on their way
@@ -109,6 +114,22 @@ def nodes_that_go(seen: DisruptionObservation) -> frozenset[str]:
     """Names of Nodes that have a cause to go: pods that move are not moved there."""
     going = (machine for machine, cause in _causes(seen) if isinstance(cause, DisruptionCause))
     return frozenset(each.node.name for each in going if each.node is not None) | seen.going
+
+
+def failed_since(record: KubeObject[GPURequest]) -> tuple[datetime, datetime] | None:
+    """From when on offers failed for its last move, and until when no replacement is to be bought of them.
+
+    None: no move of it was given up. An offer that failed once cools down for less time than a move pauses.
+    """
+    next_try, count = read_retry(record)
+    if next_try is None:
+        return None
+    return next_try - _pause(count - 1) - MOVE_AT_MOST, next_try + TRIED_WITHIN
+
+
+def _pause(given_up: int) -> timedelta:
+    """Before the next try, after so many moves that were given up before this one."""
+    return RETRIES[min(max(given_up, 0), len(RETRIES) - 1)]
 
 
 def look_again_at(seen: DisruptionObservation) -> datetime | None:
@@ -221,6 +242,9 @@ class _Look:
             return None  # its lifecycle drains and terminates it
         if to_stamp(record.annotations.get(STAMP, ""), machine.stamp):
             return WriteStamp(machine)
+        noted = rfc3339(machine.missing_since) if machine.missing_since is not None else None
+        if record.annotations.get(MISSING_SINCE) != noted:
+            return NoteMissing(machine, machine.missing_since)
         cause = self._causes[record.key]
         if move_of(record):
             return self._go_on(machine, cause if isinstance(cause, DisruptionCause) else None)
@@ -338,15 +362,10 @@ class _Look:
         exchange = machine.exchange
         if exchange is None or exchange.buys or not refit.orders:
             return None
-        its = "Its" if len(exchange.candidates) == 1 else "Their"
-        pods = "pod" if len(pods_to_move(machine.pods)) == len(exchange.candidates) == 1 else "pods"
-        saving = total(exchange.saving_microusd)
-        saved = f"{UNDERUTILIZED}: {its} {pods} would fit on other nodes, which saves {saving}/h"
-        new = "it would need a new machine" if len(refit.orders) == 1 else "it would need new machines"
-        if refit.too_little:
-            share = self._counts[machine.record.key].min_savings.removesuffix("%")
-            return _Block(UNCONSOLIDATABLE, f"{saved}; not now: {new}, and saves less than {share} %.")
-        return _Block(UNPROVEN, f"{saved}; not now: {new}. The next search looks for another exchange.")
+        if not refit.too_little:
+            return _Block(UNPROVEN, _not_now(machine, exchange, refit, ". The next search looks for another exchange."))
+        share = self._counts[machine.record.key].min_savings.removesuffix("%")
+        return _Block(UNCONSOLIDATABLE, _not_now(machine, exchange, refit, f", and saves less than {share} %."))
 
     def _allowance(self, machine: Machine, cause: DisruptionCause, counted: int) -> Allowance:
         counts = self._counts[machine.record.key]
@@ -531,7 +550,7 @@ class _Look:
 
     def _given_up(self, machine: Machine, block: _Block) -> TakeBack:
         _, count = read_retry(machine.record)
-        until = self._now + RETRIES[min(count, len(RETRIES) - 1)]
+        until = self._now + _pause(count)
         message = f"{block.message} Next attempt at {until:%Y-%m-%d %H:%M:%S}Z."
         update = ConditionUpdate(CONDITION, False, block.reason, message)
         return TakeBack(machine, block.message, self._unused(machine), update, f"{rfc3339(until)} {count + 1}")
@@ -544,6 +563,15 @@ class _Look:
         seen = (each for each in there if each.record.uid)
         living = (each for each in seen if not each.record.deleting and not has_ended(each.record))
         return tuple(each for each in living if not pods_to_move(each.pods))
+
+
+def _not_now(machine: Machine, exchange: FoundExchange, refit: Refit, why: str) -> str:
+    alone = len(exchange.candidates) == 1
+    pods = "pod" if alone and len(pods_to_move(machine.pods)) == 1 else "pods"
+    whose, saving = "Its" if alone else "Their", total(exchange.saving_microusd)
+    saved = f"{whose} {pods} would fit on other nodes, which saves {saving}/h"
+    new = "a new machine" if len(refit.orders) == 1 else "new machines"
+    return f"{UNDERUTILIZED}: {saved}; not now: it would need {new}{why}"
 
 
 def _unfit(refit: Refit, replacements: Iterable[Machine]) -> str:
