@@ -1,6 +1,7 @@
 """`tgp check` with a kubeconfig: everything that is missing, at once, with the command that supplies it."""
 
 import json
+from base64 import b64encode
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,14 +20,17 @@ from tgp.api.resource import (
     GPU_NODE_CLASS,
     LEASE,
     NAMESPACE,
+    SECRET,
+    SERVICE,
     Resource,
 )
 from tgp.core.classes.rights import missing_rights
 from tgp.core.reports.manifest_verdict import verdict
+from tgp.ports.http import Call, Reply, Streaming
+from tgp.services.chart_settings import CHART_SETTINGS
 from tgp.services.cluster_failure import REACH
 from tgp.services.manifest_surroundings import surroundings
 from tgp.services.preflight import (
-    CHART_SETTINGS,
     DEVICE_PLUGIN,
     NAME_ONE,
     OPERATOR_LEASE,
@@ -72,13 +76,21 @@ def a_plugin(tolerations: list[dict]) -> dict:
     }
 
 
-async def looked(folder: Path, *manifests: tuple[Resource, dict]) -> Preflight:
-    """At an API server that holds these."""
+async def looked(folder: Path, *manifests: tuple[Resource, dict], forbidden: str = "-") -> Preflight:
+    """At an API server that holds these. Paths that end with `forbidden` may not be read."""
     server = ApiServer(SystemClock(), SystemEntropy())
     server.authentication.add_token(TOKEN, ADMIN)
     for resource, manifest in manifests:
         server.local_api.create(resource, manifest)
-    listening = await listen(server.handle)
+
+    async def handle(call: Call) -> Reply | Streaming:
+        if not call.path.endswith(forbidden):
+            return await server.handle(call)
+        words = f'things "x" is forbidden: User "dora" cannot get resource "things" at {call.path}'
+        status = {"kind": "Status", "status": "Failure", "reason": "Forbidden", "message": words, "code": 403}
+        return Reply(403, json.dumps(status).encode(), (("Content-Type", "application/json"),))
+
+    listening = await listen(handle)
     try:
         return await preflight(a_kubeconfig(folder, listening.url), "", "", expected=True)
     finally:
@@ -114,6 +126,21 @@ async def test_a_lease_that_looks_old_is_read_once_more(tmp_path, monkeypatch, r
     assert said in next(one.words for one in found.findings if one.title == "operator")
 
 
+@pytest.mark.parametrize(("newer", "good"), [(True, True), (False, False)])
+async def test_newer_kinds_are_fine_and_older_ones_are_updated(tmp_path, newer, good):
+    stored = kinds()
+    properties = stored[2][1]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    if newer:
+        properties["ofTomorrow"] = {"type": "string"}
+    else:
+        del properties["maxLifetime"]
+    found = await looked(tmp_path, *stored)
+    (finding,) = (one for one in found.findings if one.title == "kinds")
+
+    assert (finding.good, finding.command) == (good, "" if newer else "tgp crds apply")
+    assert ("newer than tgp" in finding.words) is newer
+
+
 def kinds() -> list[tuple[Resource, dict]]:
     return [(CUSTOM_RESOURCE_DEFINITION, definition) for definition in crds()]
 
@@ -143,6 +170,23 @@ async def test_it_says_whether_a_plugin_would_run_and_what_to_change(tmp_path, p
     assert said in finding.words
 
 
+async def test_each_resource_that_its_classes_buy_needs_a_plugin(tmp_path):
+    def bought(name: str, *models: str) -> tuple[Resource, dict]:
+        return a_class(name, providers=[{"name": "vultr"}], instanceRequirements={"gpuTypes": list(models)})
+
+    plugin = DAEMON_SET, a_plugin([{"operator": "Exists"}])
+    amd = await looked(tmp_path, *kinds(), home(), plugin, bought("amd", "MI300X"))
+    both = await looked(tmp_path, *kinds(), home(), plugin, bought("amd", "MI300X"), bought("some", "L40S"))
+
+    def said(found: Preflight) -> list[tuple[bool | None, str]]:
+        return [(one.good, one.words) for one in found.findings if one.title == DEVICE_PLUGIN]
+
+    missing = False, "No DaemonSet provides amd.com/gpu; install a GPU device plugin"
+    assert said(amd) == [missing]
+    assert said(both)[1:] == [missing]
+    assert said(both)[0][0] is True
+
+
 async def test_an_empty_cluster_lists_every_gap_with_its_command(tmp_path):
     found = await looked(tmp_path)
 
@@ -152,6 +196,12 @@ async def test_an_empty_cluster_lists_every_gap_with_its_command(tmp_path):
         "namespace": "kubectl create namespace tgp-system",
         DEVICE_PLUGIN: "",
     }
+
+
+async def test_without_a_class_the_next_command_needs_no_clone(tmp_path):
+    found = await looked(tmp_path, *kinds(), home())
+
+    assert [one.command for one in found.findings if one.title == "GPUNodeClass"] == ["tgp init"]
 
 
 async def test_a_class_lists_all_that_it_misses_at_once(tmp_path):
@@ -175,6 +225,36 @@ async def test_a_class_lists_all_that_it_misses_at_once(tmp_path):
     assert "Secret tgp-join (keys " in said
     assert "settings.sshKeyName is not set" in said
     assert "MeshRefused" not in said, "the mesh cannot be asked before its client is there"
+
+
+@pytest.mark.parametrize(
+    ("path", "title"),
+    [
+        ("/version", "Kubernetes"),
+        ("/customresourcedefinitions/gpurequests.tgp.io", "kinds"),
+        ("/namespaces/tgp-system", "namespace"),
+        ("/configmaps/tgp-operator-settings", "settings"),
+        ("/gpunodeclasses", "classes"),
+        ("/nodes", "nodes"),
+        ("/clusterroles/tgp-operator", "rights"),
+        ("/leases/tgp-operator", "operator"),
+        ("/services/kubernetes", "tailnet"),
+        ("/daemonsets", DEVICE_PLUGIN),
+    ],
+)
+async def test_what_may_not_be_read_hides_no_other_gap(tmp_path, path, title):
+    meshed = a_class("gpu", providers=[{"name": "vultr"}], tailscaleConfig={"tags": ["tag:gpu"]})
+    whole = await looked(tmp_path, *kinds(), home(), meshed)
+    found = await looked(tmp_path, *kinds(), home(), meshed, forbidden=path)
+
+    (unknown,) = (one for one in found.findings if one.title == title and one.good is None)
+    assert unknown.command == "kubectl auth can-i --list" or title == "rights"
+    gaps = [one for one in whole.findings if one.good is False and one.title != title]
+    about_version = [one for one in gaps if "tgp-join" in one.words] if title == "Kubernetes" else []
+    about_classes = [one for one in gaps if one.title == "class gpu"] if title == "classes" else []
+    lost = [one for one in gaps if one not in found.findings]
+    assert lost == about_version + about_classes, "another gap is not told"
+    assert title == "classes" or [row.provider for row in found.rows] == ["vultr"]
 
 
 async def test_rights_of_an_older_release_are_named_one_by_one(tmp_path):
@@ -210,13 +290,50 @@ def test_a_right_is_held_when_one_rule_grants_all_of_it(held, missing):
 def test_an_api_server_in_the_tailnet_is_named_with_its_port():
     """The join Secret's endpoint usually has 6443, and the proxy of the Tailscale operator does not listen there."""
     service = {"metadata": {"annotations": {"tailscale.com/expose": "true"}}, "spec": {"ports": [{"port": 443}]}}
-    (found,) = exposed_api(service)
+    (found,) = exposed_api(service, "")
 
     assert found.good is None
     assert "on port 443" in found.words
     assert "MagicDNS" in found.words
     assert "certSANs" in found.words
-    assert exposed_api({"metadata": {}, "spec": service["spec"]}) == exposed_api({}) == []
+    assert exposed_api({"metadata": {}, "spec": service["spec"]}, "") == exposed_api({}, "") == []
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "good"),
+    [
+        ("https://100.101.102.103:443", True),
+        ("https://100.101.102.103", True),
+        ("https://[fd7a:115c:a1e0::1]", True),
+        ("https://100.101.102.103:6443", None),
+        ("https://k8s-api.tail1234.ts.net:443", None),
+        ("https://10.0.0.1:443", None),
+        ("https://100.101.102.103:none", None),
+    ],
+)
+def test_an_endpoint_that_goes_through_the_tailnet_is_well(endpoint, good):
+    service = {"metadata": {"annotations": {"tailscale.com/expose": "true"}}, "spec": {"ports": [{"port": 443}]}}
+    (found,) = exposed_api(service, endpoint)
+
+    assert found.good is good
+    assert endpoint in found.words
+
+
+async def test_the_endpoint_is_that_of_the_join_secret(tmp_path):
+    annotations = {"tailscale.com/expose": "true"}
+    metadata = {"name": "kubernetes", "namespace": "default", "annotations": annotations}
+    spec = {"ports": [{"port": 443, "targetPort": 6443}]}
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
+    join = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "tgp-join", "namespace": "tgp-system"},
+        "data": {"endpoint": b64encode(b"https://100.101.102.103:443").decode()},
+    }
+    there = [home(), chart_settings(), tailscale_kind(), (SERVICE, service), (SECRET, join)]
+    found = await looked(tmp_path, *there)
+
+    assert [one.good for one in found.findings if one.title == "tailnet"] == [True]
 
 
 def chart_settings() -> tuple[Resource, dict]:
@@ -256,6 +373,20 @@ async def test_it_looks_for_the_tailscale_operator_where_the_chart_was_told_of_i
     findings = [one for one in found.findings if one.title == "tailnet"]
     assert [one.good for one in findings] == ([] if said is None else [False])
     assert all(said in one.words and one.command.startswith(command) for one in findings)
+
+
+async def test_a_class_without_a_mesh_has_the_one_of_the_charts_value(tmp_path):
+    """networking.backend: the operator buys for it, so a gap would be a false one."""
+    metadata = {"name": CHART_SETTINGS, "namespace": "tgp-system"}
+    data = {"settings.yaml": "networking:\n  backend: kubespan\n"}
+    settings = CONFIG_MAP, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+    meshless = a_class("gpu", providers=[{"name": "vultr"}])
+
+    without = await looked(tmp_path, *kinds(), home(), meshless)
+    found = await looked(tmp_path, *kinds(), home(), meshless, settings)
+
+    assert any("NoNetworking" in one.words for one in without.findings)
+    assert not any("NoNetworking" in one.words for one in found.findings)
 
 
 async def test_a_cluster_that_was_named_and_is_not_there_is_a_finding(tmp_path):

@@ -316,6 +316,22 @@ def test_everything_it_needs_is_read_from_the_cluster(tmp_path: Path):
     assert "this kind is not supported; request/NAME, pod/NAME, node/NAME, pool/NAME, budget/NAME are." in other.output
 
 
+@pytest.mark.parametrize("backend", ["", "kubespan"])
+def test_a_class_without_a_mesh_has_the_one_of_the_charts_value(tmp_path: Path, backend: str):
+    with Mounted(tmp_path) as server:
+        address = furnish(server)
+        spec = {"providers": [{"name": "vultr"}]}
+        send(f"{server.url}/apis/tgp.io/v1/gpunodeclasses", "POST", {**CLASS, "spec": spec})
+        send(f"{server.url}/api/v1/namespaces", "POST", {"metadata": {"name": "tgp-system"}})
+        data = {"settings.yaml": json.dumps({"networking": {"backend": backend}})}
+        settings = {"metadata": {"name": "tgp-operator-settings"}, "data": data}
+        send(f"{server.url}/api/v1/namespaces/tgp-system/configmaps", "POST", settings)
+        become(address, json.dumps(document(phase="Pending", conditions=(NO_ROOM,))["status"]))
+        said = why(server, "ml/train", "-o", "json").output
+
+    assert ("networking.backend" in said) is (backend == "")
+
+
 def test_a_cluster_without_our_kinds_is_an_error_without_a_traceback(tmp_path: Path):
     with Mounted(tmp_path) as server:
         answer = why(server, "ml/train")

@@ -165,6 +165,19 @@ def test_higher_priority_goes_first(world):
     assert gated(world) == ["old"]
 
 
+def test_a_budget_that_turns_from_gate_to_deny_keeps_what_waits_until_hours_are_back(world):
+    used_up(world, "Gate")
+    for name in ("a", "b"):
+        a_team_pod(world, name, run_for="1m")
+    world.run(seconds=10)
+    edit(world, enforcement={"admission": "Deny"})
+    world.run(minutes=5)
+    assert gated(world) == ["a", "b"]
+    assert status(world)["gatedPods"] == 2
+    world.run(hours=HOURS_WAITED)
+    assert gated(world) == []
+
+
 @pytest.mark.parametrize("way", ["off", "larger", "deleted", "other pods"])
 def test_what_no_budget_holds_any_more_goes_at_once(world, way):
     used_up(world, "Gate")

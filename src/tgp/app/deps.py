@@ -131,6 +131,7 @@ def make_deps(
     fence: Fence | None,
     watched_until: Callable[[], datetime | None],
     outdated_kinds: Callable[[], str],
+    kinds_not_compared: Callable[[], str],
 ) -> Deps:
     http = leader_http(environment.dial, fence)
     clouds = AllClouds(
@@ -174,6 +175,7 @@ def make_deps(
         compute=environment.compute,
         watched_until=watched_until,
         outdated_kinds=outdated_kinds,
+        kinds_not_compared=kinds_not_compared,
         learn=environment.redactor.learn,
     )
 

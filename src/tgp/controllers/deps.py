@@ -101,6 +101,7 @@ class Deps:
     caches: Caches
     compute: Compute
     outdated_kinds: Callable[[], str] = lambda: ""  # why the CRDs are too old to buy anything; empty: they are not
+    kinds_not_compared: Callable[[], str] = lambda: ""  # why that is not known yet; empty: it is
     watched_until: Callable[[], datetime | None] = lambda: None  # when the leader before us last renewed its Lease
     learn: Callable[[Secret], None] = lambda _secret: None  # what must never be logged
 

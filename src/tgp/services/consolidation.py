@@ -108,8 +108,8 @@ def _searched(
     budgets = tuple(sorted(stores.disruption_budgets.values(), key=lambda each: each.key))
     leaving = (own_node(stores.nodes, each) for each in stores.requests.values() if is_going(each))
     going = frozenset(node.name for node in leaving if node is not None)
-    rooms = refits(DisruptionObservation((), given.now, going=going), (), given, placed, ()).rooms
-    searched = replace(given, pools=pools, capacity=rooms)
+    left = refits(DisruptionObservation((), given.now, going=going), (), given, placed, ()).world
+    searched = replace(left, pools=pools)
     return exchanges(ExchangeInput(searched, with_stopped(standing, pools), budgets, _ending(world)))
 
 

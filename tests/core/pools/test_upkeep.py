@@ -38,11 +38,17 @@ def test_a_request_that_cannot_buy_is_deleted_to_plan_again():
 
 
 @pytest.mark.parametrize(
-    ("reason", "paused"),
-    [("NoOfferFits", False), ("LimitReached", False), ("Suspended", True), ("PurchasesPaused", True)],
+    ("reason", "spared", "market"),
+    [
+        ("NoOfferFits", False, True),
+        ("LimitReached", True, False),
+        ("DevicePluginMissing", False, False),
+        ("Suspended", True, False),
+        ("PurchasesPaused", True, False),
+    ],
 )
-def test_an_offer_is_not_to_blame_where_purchases_are_paused(reason, paused):
-    assert cared(waits(reason)) == Replan(f"{reason}: so", paused=paused)
+def test_an_offer_is_to_blame_for_the_market_alone(reason, spared, market):
+    assert cared(waits(reason)) == Replan(f"{reason}: so", spared, market)
 
 
 @pytest.mark.parametrize("reason", ["Waiting", "LaunchOutcomePending", "Ordering"])
@@ -95,3 +101,15 @@ def test_a_request_whose_gang_was_given_up_is_removed_before_it_has_ordered():
 
     assert cared(a_request(), given_up=why) == Remove(why)
     assert cared(a_machine(), given_up=why) == Leave()
+
+
+def test_a_deleted_pool_that_cannot_be_read_terminates_its_machines():
+    unreadable = msgspec.structs.replace(a_pool(deleting=True), value=None)
+    assert isinstance(cared(a_machine(), unreadable), Remove)
+    assert cared(a_machine(), msgspec.structs.replace(a_pool(), value=None)) == Leave()
+
+
+def test_a_pool_that_is_deleted_without_its_requests_leaves_them():
+    orphaning = msgspec.structs.replace(a_pool(deleting=True), finalizers=("tgp.io/machines", "orphan"))
+    assert cared(a_machine(), orphaning) == Leave()
+    assert cared(waits(), orphaning) == Leave()

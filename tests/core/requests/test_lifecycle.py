@@ -473,18 +473,29 @@ def test_a_finished_request_stays_without_our_finalizer_and_for_as_long_as_it_is
     assert isinstance(next_step(an_observation(over(1, "Terminated"), **free, keep_finished=None)), Wait)
 
 
+@pytest.mark.parametrize("place", ["labels", "annotations"])
 @pytest.mark.parametrize(
-    "mark", ["argocd.argoproj.io/tracking-id", "kustomize.toolkit.fluxcd.io/name", "meta.helm.sh/release-name"]
+    "mark",
+    [
+        "argocd.argoproj.io/tracking-id",
+        "argocd.argoproj.io/instance",
+        "app.kubernetes.io/instance",  # by which Argo CD tracks before 3.0
+        "kustomize.toolkit.fluxcd.io/name",
+        "helm.toolkit.fluxcd.io/name",
+        "configsync.gke.io/declared-version",
+        "objectset.rio.cattle.io/id",
+        "meta.helm.sh/release-name",
+    ],
 )
-def test_a_finished_request_that_a_tool_keeps_there_is_not_discarded(mark):
+def test_a_finished_request_that_a_tool_keeps_there_is_not_discarded(mark, place):
     """The tool would write it again, and it would buy again."""
     ended = (a_condition("Ended", "Idle", since=ago(hours=3)),)
     free = {"conditions": ended, "status": {"phase": "Finished"}, "finalizers": ()}
-    kept = an_observation(
-        over(1, "Terminated"), **free, annotations={"tgp.io/uid": UID, mark: "x"}, keep_finished=timedelta(0)
-    )
+    kept = an_observation(over(1, "Terminated"), **free, keep_finished=timedelta(0))
+    marked = replace(kept, record=replace(kept.record, **{place: {**getattr(kept.record, place), mark: "x"}}))
 
-    assert next_step(kept) == Wait("Idle", "as it was said")
+    assert next_step(kept) == DeleteRequest()
+    assert next_step(marked) == Wait("Idle", "as it was said")
 
 
 # -- promises over everything ------------------------------------------------------------------------------------------

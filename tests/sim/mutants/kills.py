@@ -93,6 +93,7 @@ KILLS: dict[str, Kill] = {
     "price-checked-at-the-plan": Kill("dearer-after-the-plan", "a machine was bought above the pool's ceiling"),
     "price-ignored": Kill("too-dear", "I4"),
     "promised-gpus-not-counted": Kill("ready-before-its-gpus", "a machine was bought beside a Node whose GPUs"),
+    "readopted-at-any-price": Kill("dear-when-wiped", "I27"),
     "ready-node-ignored": Kill("denied", "I27"),
     "ready-without-the-mesh": Kill("wrong-address", "J5"),
     "repair-without-halt": Kill("half-are-unhealthy", "machines were replaced although many were unhealthy at once"),

@@ -19,7 +19,7 @@ from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
 from tgp.core.pools.nodepool import SOON_KNOWN
-from tgp.core.pools.orders import AnchoredOrder, family
+from tgp.core.pools.orders import AnchoredOrder
 from tgp.core.pools.planner.world import NO_POOL, Order, Plan, Unserved
 from tgp.core.requests.node_metadata import pool_key
 from tgp.ports.journal import Journal
@@ -123,7 +123,7 @@ class PlanReporter:
 
     @staticmethod
     def _may_tell(pod: Pod, told: dict[str, int]) -> bool:
-        owner = family(pod)
+        owner = pod.controller.uid if pod.controller is not None and pod.controller.uid else uid_text(pod.uid)
         told[owner] = told.get(owner, 0) + 1
         return told[owner] <= EVENTS_PER_OWNER
 

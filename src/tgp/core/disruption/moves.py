@@ -42,7 +42,6 @@ from tgp.core.disruption.machine_state import (
     UNCONSOLIDATABLE,
     UNPROVEN,
     bare_pod,
-    blocking_budgets,
     disrupted,
     halt_text,
     has_ended,
@@ -56,6 +55,7 @@ from tgp.core.disruption.machine_state import (
     pods_to_move,
     read_retry,
     replaced_by,
+    unevictable,
     was_ready,
 )
 from tgp.core.disruption.move_steps import (
@@ -77,6 +77,7 @@ from tgp.core.disruption.move_steps import (
 from tgp.core.model.attempts import attempts_of, open_attempt
 from tgp.core.model.conditions import ConditionUpdate, condition_in
 from tgp.core.model.costs import hourly_of
+from tgp.core.model.money import total
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.pools.capacity import on_its_way
@@ -133,6 +134,7 @@ class _Counts:
     def __init__(self, seen: PoolMachines) -> None:
         self.key = seen.pool.key
         self.rules = seen.value.spec.disruption.budgets
+        self.min_savings = seen.value.spec.disruption.min_savings
         self.nodes, self.unhealthy = nodes_and_unhealthy(seen)
         self.disrupted = sum(disrupted(each) for each in seen.machines)
         moving = [each for each in seen.machines if move_of(each.record) and not disrupted(each)]
@@ -245,7 +247,7 @@ class _Look:
             refit = self._seen.refits.get(machine.record.key)
             if refit is None:
                 return None  # it was not its turn
-            block = self._no_place(refit, cause)
+            block = self._unforeseen(machine, refit) or self._no_place(refit, cause)
         if block is not None:
             self._moments.append(block.until)
             return Say(machine, ConditionUpdate(CONDITION, False, block.reason, block.message))
@@ -317,11 +319,10 @@ class _Look:
         return (cause.reason == EXPIRED or cause.reason in FORCED) and drain_grace(machine.record) is not None
 
     def _unevictable(self, machine: Machine, cause: DisruptionCause) -> _Block | None:
-        blocking = blocking_budgets(pods_to_move(machine.pods), self._seen.budgets)
-        if not blocking or cause.reason in NOT_BUDGETED or self._drain_waits(machine, cause):
+        why = unevictable(pods_to_move(machine.pods), self._seen.budgets)
+        if not why or cause.reason in NOT_BUDGETED or self._drain_waits(machine, cause):
             return None
-        why = f"PodDisruptionBudget {blocking[0]} allows no eviction now."
-        return _Block("PodDisruptionBudget", f"{cause.reason}: {cause.message}. {why}")
+        return _Block("PodDisruptionBudget", f"{cause.reason}: {cause.message}. {why}.")
 
     def _no_place(self, refit: Refit, cause: DisruptionCause) -> _Block | None:
         begun = f"{cause.reason}: {cause.message}"
@@ -331,6 +332,21 @@ class _Look:
             reason = LIMITED if refit.limited else "NoReplacement"
             return _Block(reason, f"{begun}. No machine can take its place: {refit.unserved}.")
         return None
+
+    def _unforeseen(self, machine: Machine, refit: Refit) -> _Block | None:
+        """Of an exchange for room that was there: what would be bought instead waits for its saving to hold, too."""
+        exchange = machine.exchange
+        if exchange is None or exchange.buys or not refit.orders:
+            return None
+        its = "Its" if len(exchange.candidates) == 1 else "Their"
+        pods = "pod" if len(pods_to_move(machine.pods)) == len(exchange.candidates) == 1 else "pods"
+        saving = total(exchange.saving_microusd)
+        saved = f"{UNDERUTILIZED}: {its} {pods} would fit on other nodes, which saves {saving}/h"
+        new = "it would need a new machine" if len(refit.orders) == 1 else "it would need new machines"
+        if refit.too_little:
+            share = self._counts[machine.record.key].min_savings.removesuffix("%")
+            return _Block(UNCONSOLIDATABLE, f"{saved}; not now: {new}, and saves less than {share} %.")
+        return _Block(UNPROVEN, f"{saved}; not now: {new}. The next search looks for another exchange.")
 
     def _allowance(self, machine: Machine, cause: DisruptionCause, counted: int) -> Allowance:
         counts = self._counts[machine.record.key]
@@ -413,7 +429,7 @@ class _Look:
         if not left.waiting:
             return None
         self._moments.append(self._now + LOOK_AGAIN)
-        if asked := tuple(pod for pod in left.evict if not blocking_budgets((pod,), self._seen.budgets)):
+        if asked := tuple(pod for pod in left.evict if not unevictable((pod,), self._seen.budgets)):
             return EvictFirst(machine, asked)
         return Say(machine, _under_way(machine, cause, f"waiting for pods without GPUs to leave Node {node.name}"))
 
@@ -438,11 +454,14 @@ class _Look:
         if (stopped := self._stopped(move)) is not None:
             return _Block("ReplacementFailed", f"{begun}. {stopped}.")
         refit = self._seen.refits.get(machine.record.key)
-        if refit is not None and refit.orders and (ordered := self._seen.replacements.get(move)):
+        if refit is None:
+            return None
+        ordered = self._seen.replacements.get(move, ())
+        if refit.orders and ordered:
             return _Block("NoLongerFits", f"{begun}. {_unfit(refit, ordered)}.")
-        if refit is not None and (kept_free(machine) or self._seen.replacements.get(move)):
-            refit = replace(refit, too_little="")  # what is bought is paid: to go on saves more than to go back
-        return self._no_place(refit, cause) if refit is not None else None
+        if ordered or kept_free(machine):  # what is bought is paid: to go on saves more than to go back
+            return self._no_place(replace(refit, too_little=""), cause)
+        return self._unforeseen(machine, refit) or self._no_place(refit, cause)
 
     def _stopped(self, move: str) -> str | None:
         """Why a replacement that is not Ready yet may not be bought any more: by what stops the pool that buys it."""

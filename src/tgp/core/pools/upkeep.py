@@ -14,10 +14,13 @@ from tgp.core.model.attempts import IMAGE_PREPARING, attempts_of, open_attempt
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.requests.purchase_stops import PAUSED
 
+ORPHANS = "orphan"  # the finalizer of an object that is deleted and leaves what it owns, until that has lost its owner
 REPLANNED_AFTER = timedelta(seconds=30)  # without an offer that can be bought
 PREPARED_WITHIN = timedelta(minutes=10)  # of its creation: every machine of that provider waits for the same image
 FAILED_KEPT = timedelta(hours=1)  # what failed is remembered by its request for so long
 MOST_FAILED = 64  # of a pool
+LIMIT_REACHED = "LimitReached"
+SOLD_OUT = frozenset({"SoldOut", "Busy"})  # outcomes that are the provider's, whoever orders
 UNDECIDED = frozenset({"", "Waiting", "Ordering", "LaunchOutcomePending", "UnclaimedInstance", "NamespaceNotSeen"})
 
 
@@ -44,7 +47,8 @@ class Replan:
     """It cannot buy what was planned: its pods are planned for again, without that offer if it was to blame."""
 
     why: str
-    paused: bool = False  # all purchases are, or those of its class: its offer is as good as before
+    spared: bool = False  # its offer is as good as before: purchases are paused, or a limit is reached
+    market: bool = False  # what is on sale has changed: other pools could not buy it, either
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +63,12 @@ Care: TypeAlias = Leave | Replan | Remove
 
 def care_for(seen: PoolRequest) -> Care:
     record, pool = seen.record, seen.pool
-    if record.deleting or record.value is None or pool.value is None:
+    if record.deleting or record.value is None or ORPHANS in pool.finalizers:
         return Leave()  # an object of a newer version stays: it owns its machine
     if pool.deleting:
         return Remove("its pool was deleted")
+    if pool.value is None:
+        return Leave()  # written by a newer version: nothing is known of what it wants
     status = record.value.status
     if status.phase == "Finished":
         return Remove("it is finished")
@@ -95,7 +101,9 @@ def _waiting(seen: PoolRequest) -> Care:
         until = max(until, (record.created_at or seen.now) + PREPARED_WITHIN)
     if seen.now < until:
         return Leave(until)
-    return Replan(f"{launched.reason}: {launched.message}", paused=launched.reason in PAUSED)
+    spared = launched.reason in {*PAUSED, LIMIT_REACHED}
+    market = launched.reason == "NoOfferFits" or bool(attempts and attempts[-1].outcome in SOLD_OUT)
+    return Replan(f"{launched.reason}: {launched.message}", spared, market)
 
 
 def _marked(record: KubeObject[GPURequest], kind: str) -> Condition | None:
