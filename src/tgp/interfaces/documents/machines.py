@@ -275,7 +275,7 @@ class LinkItem(TypedDict):
     fix: str | None
 
 
-class ConnectivityReport(TypedDict):
+class ConnectivityReportDocument(TypedDict):
     """What `tgp doctor KIND/NAME` examined, link by link."""
 
     apiVersion: ApiVersion

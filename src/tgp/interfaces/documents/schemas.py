@@ -17,7 +17,7 @@ DOCUMENTS: dict[str, Any] = {  # the type, by kind
     "BudgetSimulation": budgets.BudgetSimulation,
     "CheckReport": setup.CheckReportDocument,
     "ClassList": plans.ClassList,
-    "ConnectivityReport": machines.ConnectivityReport,
+    "ConnectivityReport": machines.ConnectivityReportDocument,
     "ConsolidationPlan": plans.ConsolidationPlanDocument,
     "CostReport": machines.CostReport,
     "DoctorReport": machines.DoctorReportDocument,
