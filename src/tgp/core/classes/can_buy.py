@@ -64,6 +64,7 @@ def judge_buying(buying: Buying) -> ConditionUpdate:
     if unknown:
         return ConditionUpdate("CanBuy", None, "NotKnown", f"offers of {', '.join(unknown)} are unknown")
     reasons = "; ".join(f"{name}: {why}" for name, why in never.items()) or "the class has no enabled provider"
+    reasons = "; ".join((reasons, *(ranking.unknown_regions if RejectReason.WRONG_REGION in ranking.passed else ())))
     help_with = next(_changes(buying), "")
     would_help = f". To fix: {help_with}" if help_with else ""
     return ConditionUpdate("CanBuy", False, "CannotBuy", f"no offer can ever serve this class: {reasons}{would_help}")
