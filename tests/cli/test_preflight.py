@@ -315,6 +315,17 @@ def tailscale_kind() -> tuple[Resource, dict]:
     }
 
 
+@pytest.mark.parametrize("text", ["", "[", "- a\n- b", "networking: kubespan", "---\n---\n"])
+async def test_settings_that_were_edited_into_something_else_are_the_usual_ones(tmp_path, text):
+    metadata = {"name": CHART_SETTINGS, "namespace": "tgp-system"}
+    settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"settings.yaml": text}}
+    found = await looked(
+        tmp_path, *kinds(), home(), a_class("gpu", providers=[{"name": "vultr"}]), (CONFIG_MAP, settings)
+    )
+
+    assert any("NoNetworking" in one.words for one in found.findings)
+
+
 @pytest.mark.parametrize(
     ("there", "said", "command"),
     [
