@@ -170,6 +170,24 @@ async def test_it_says_whether_a_plugin_would_run_and_what_to_change(tmp_path, p
     assert said in finding.words
 
 
+async def test_a_template_is_judged_before_there_is_a_join_secret_and_with_all_its_errors(tmp_path):
+    template = """
+version: v1alpha1
+machine:
+  token: '{{.MachineTokn}}'
+cluster:
+  clusterName: '{{.ClustrName}}'
+"""
+    talos = {"machineConfigTemplate": template}
+    gpu = a_class("gpu", providers=[{"name": "vultr"}], networking={"backend": "none"}, talosConfig=talos)
+    found = await looked(tmp_path, *kinds(), home(), gpu)
+
+    said = "\n".join(one.words for one in found.findings if one.title == "class gpu")
+    assert "JoinSecretMissing" in said
+    assert "MachineTokn" in said
+    assert "ClustrName" in said
+
+
 async def test_each_resource_that_its_classes_buy_needs_a_plugin(tmp_path):
     def bought(name: str, *models: str) -> tuple[Resource, dict]:
         return a_class(name, providers=[{"name": "vultr"}], instanceRequirements={"gpuTypes": list(models)})
@@ -356,6 +374,17 @@ def tailscale_kind() -> tuple[Resource, dict]:
         "metadata": metadata,
         "spec": spec,
     }
+
+
+@pytest.mark.parametrize("text", ["", "[", "- a\n- b", "networking: kubespan", "---\n---\n"])
+async def test_settings_that_were_edited_into_something_else_are_the_usual_ones(tmp_path, text):
+    metadata = {"name": CHART_SETTINGS, "namespace": "tgp-system"}
+    settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"settings.yaml": text}}
+    found = await looked(
+        tmp_path, *kinds(), home(), a_class("gpu", providers=[{"name": "vultr"}]), (CONFIG_MAP, settings)
+    )
+
+    assert any("NoNetworking" in one.words for one in found.findings)
 
 
 @pytest.mark.parametrize(

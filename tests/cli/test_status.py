@@ -1,6 +1,8 @@
 """`tgp status`: every request with its machine, what it costs and when it ends; and the lines that say what to type."""
 
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -12,7 +14,9 @@ from tests.cli.sample_requests import BOUGHT, FAILED, FINISHED, READY, WAITING, 
 from tests.cli.test_rent import BARE
 from tests.contracts.kubectl.mounted import Mounted
 from tgp.app.main import main, tgp
+from tgp.interfaces.cli import status as status_command
 from tgp.interfaces.cli.status_view import as_document, next_command, render, rows_of
+from tgp.ports.cluster import ClusterBusy
 from tgp.services.request_documents import ClusterStatus
 
 NOW = after(3600)
@@ -108,6 +112,35 @@ def test_a_cluster_without_our_kinds_is_told_what_to_do(tmp_path: Path):
 
     assert answer.exit_code == 1
     assert "tgp crds apply" in answer.output
+
+
+class Flickering:
+    """A cluster that answers, does not answer, and answers again; then the user ends the command."""
+
+    def __init__(self) -> None:
+        self._looks = iter([SEVERAL, ClusterBusy("503 from the API server"), replace(SEVERAL, requests=(WAITING,))])
+
+    @asynccontextmanager
+    async def requests(self, _kubeconfig: str, _context: str) -> AsyncIterator["Flickering"]:
+        yield self
+
+    async def standing(self, _namespace: str) -> ClusterStatus:
+        look = next(self._looks, None)
+        if look is None:
+            raise SystemExit(0)
+        if isinstance(look, ClusterBusy):
+            raise look
+        return look
+
+
+@pytest.mark.parametrize("how", ["table", "json"])
+def test_what_was_last_seen_stays_while_the_cluster_does_not_answer(monkeypatch, how):
+    monkeypatch.setattr(status_command, "LOOK_EVERY", 0.0)
+    answer = CliRunner().invoke(status_command.status, ["--watch", "-o", how], obj=Flickering(), env={"COLUMNS": "140"})
+
+    assert answer.exit_code == 0
+    assert answer.output.count("! the cluster does not answer: 503 from the API server") == 1
+    assert answer.stdout.count("gpu-train") == (2 if how == "table" else 1)
 
 
 # -- next: -----------------------------------------------------------------------------------------------------------

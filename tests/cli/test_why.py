@@ -33,8 +33,10 @@ from tgp.app.main import tgp
 from tgp.core.classes.nodeclass import Gap
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.requests.purchase import NoPurchase
-from tgp.interfaces.cli.why_view import advice, as_document, next_command, obstacles, render, timeline_of
+from tgp.core.requests.purchase_stops import NEEDS_USER
+from tgp.interfaces.cli.why_view import AWAITED, advice, as_document, next_command, obstacles, render, timeline_of
 from tgp.services.request_documents import Enquiry, Holder, RentPlan
+from tools.reasons import REQUEST, given
 
 CLASS = {
     "apiVersion": "tgp.io/v1",
@@ -276,6 +278,29 @@ def test_programs_read_the_same_answer():
     assert found["purchasesPaused"] is True
     assert [row["usdPerHour"] for row in found["holders"]] == [2.4, 0.34]
     json.dumps(found)
+
+
+def test_every_reason_to_wait_says_what_ends_it():
+    reasons = {each.reason for each in given() if (each.chapter, each.topic) == (REQUEST, "Launched")} - {"Launched"}
+
+    assert reasons - NEEDS_USER - AWAITED.keys() == set()
+    assert not NEEDS_USER & AWAITED.keys()
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("PurchasesPaused", "purchases are resumed (tgp release); waiting costs nothing"),
+        ("Restored", "it is deleted: a restored copy never buys; waiting costs nothing"),
+        ("LaunchOutcomePending", "until then a machine may be billed"),
+        ("NoOfferFits", "an offer fits; waiting costs nothing"),
+        ("OfANewerVersion", "the cause is gone; waiting costs nothing"),
+    ],
+)
+def test_it_says_until_when(reason, words):
+    waits = a_request(phase="Pending", conditions=(condition("Launched", "False", reason, "because"),))
+
+    assert words in told(waits, width=200)
 
 
 # -- against an API server -------------------------------------------------------------------------------------------

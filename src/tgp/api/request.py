@@ -429,7 +429,7 @@ class GPURequestStatus(ApiStruct, frozen=True, kw_only=True):
     selected_provider: Annotated[str | None, Field(doc="The provider of the machine.", max_length=63)] = None
     offer: Annotated[ChosenOffer | None, Field(doc="The offer that was chosen.")] = None
     instance_id: Annotated[str | None, Field(doc="The provider's id of the machine.", max_length=253)] = None
-    hourly_price: Annotated[str | None, Field(doc="Dollars per hour.", max_length=24)] = None
+    hourly_price: Annotated[str | None, Field(doc="Dollars per hour, rounded up to the cent.", max_length=24)] = None
     spent: Annotated[
         str | None,
         Field(doc="Dollars spent until `spentAsOf`, an estimate from confirmed running times.", max_length=24),

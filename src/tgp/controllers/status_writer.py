@@ -32,6 +32,9 @@ BAD_WHEN_TRUE = frozenset(
         "ProviderInconsistent",
         "PresumedLost",
         "RepairHalted",
+        "MachinesRefused",
+        "MachinesCoolingDown",
+        "TemplateUnchecked",
     }
 )
 

@@ -28,12 +28,20 @@ async def chart_settings(cluster: Cluster, namespace: str) -> ChartSettings:
         return ChartSettings()
     annotations = stored.get("metadata", {}).get("annotations") or {}
     text = str((stored.get("data") or {}).get("settings.yaml", ""))
-    said: dict[str, Any] = {}
-    parsed: Iterator[object] = documents(text)  # edited by hand, it may hold anything
-    for each in parsed:
-        said |= each if isinstance(each, dict) else {}
+    said = _read(text)
     networking = said.get("networking")
     backend = networking.get("backend") if isinstance(networking, Mapping) else said.get("networking.backend")
     return ChartSettings(
         str(backend or ""), said.get("requireAllowedNamespaces") is True, annotations.get(OPERATOR_ENABLED) == "true"
     )
+
+
+def _read(text: str) -> Mapping[str, Any]:
+    """Empty where they were edited into something else: the operator says what is wrong with them."""
+    from ruamel.yaml.error import YAMLError  # here: it takes two megabytes
+
+    try:
+        read: list[Any] = list(documents(text))
+    except YAMLError:
+        return {}
+    return {key: value for each in read if isinstance(each, Mapping) for key, value in each.items()}

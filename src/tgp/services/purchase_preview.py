@@ -18,6 +18,7 @@ from tgp.core.classes.default_class import IMPLICIT, IMPLICIT_LIMITS, Why
 from tgp.core.inventory.limits import NOTHING_USED, Usage
 from tgp.core.market.query import BOOTS
 from tgp.core.market.ranking import Ranking, rank
+from tgp.core.market.ranking_messages import region_hints
 from tgp.core.market.sources import source_for
 from tgp.core.model.gpus import resource_name
 from tgp.core.model.kube_object import KubeObject
@@ -25,7 +26,6 @@ from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.offer import UNKNOWN_REGION, BootMode, Offer, Stock
 from tgp.core.model.offer_query import RejectReason
 from tgp.core.model.price_book import PriceBook, SourceState
-from tgp.core.model.regions import known_region, nearest_regions, region_fits
 from tgp.core.model.source import PLAIN, source_of
 from tgp.core.model.taints import Taint
 from tgp.core.model.workload import DaemonSet
@@ -189,12 +189,9 @@ def _taints(cluster: ClusterState, choice: PurchaseDecision) -> tuple[Taint, ...
 
 def _unknown_regions(cluster: ClusterState, book: PriceBook) -> Iterable[str]:
     spec = cluster.request.spec
-    for region in dict.fromkeys(each for each in (spec.region, *spec.regions) if each):
-        sold = any(region_fits(region, offer.region, offer.place, offer.country) for offer in book.offers)
-        if not sold and not known_region(region):
-            near = nearest_regions(region, {offer.place for offer in book.offers})
-            hint = f"; did you mean {', '.join(near)}?" if near else "."
-            yield f"region {region} is unknown and has no offers{hint}"
+    sold = {(offer.region, offer.place, offer.country) for offer in book.offers}
+    for hint in region_hints((each for each in (spec.region, *spec.regions) if each), sold):
+        yield hint if hint.endswith("?") else f"{hint}."
 
 
 def _notes(cluster: ClusterState, choice: PurchaseDecision, stored: frozenset[str]) -> Iterable[str]:

@@ -104,6 +104,13 @@ def test_each_reason_that_does_not_pass_is_counted(offer, spec, words):
     assert f"vultr (1 offer): {words}" in verdict.message
 
 
+def test_a_region_that_means_nothing_is_named_with_the_nearest():
+    verdict = judged(at("vultr", gpu="L40S"), **requires(regions=["us-wset"]))
+
+    assert verdict.status is False
+    assert "region us-wset is unknown and has no offers; did you mean us-west" in verdict.message
+
+
 @pytest.mark.parametrize(
     ("offers", "spec"),
     [

@@ -356,3 +356,13 @@ def test_an_empty_book_has_a_summary_too():
 
     assert ranking.by_source == {}
     assert ranking.first_of_each_kind() == ()
+
+
+@pytest.mark.parametrize(
+    ("region", "hint"),
+    [("us-wset", "; region us-wset is unknown and has no offers; did you mean us-west"), ("eu-north", "")],
+)
+def test_a_region_that_means_nothing_is_named_with_the_nearest(region, hint):
+    said = rank(a_book(an_offer()), OfferQuery(regions=(region,)), NOW).explain()[1]
+
+    assert (hint in said) if hint else ("unknown" not in said)

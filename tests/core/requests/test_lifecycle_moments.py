@@ -169,3 +169,11 @@ def test_the_deadline_of_a_start_says_what_has_to_happen_by_then():
     assert [what.split()[2] for what, _ in told] == ["Node", "vast", "Node"]
     assert told[0] == told[2]
     assert told[1][1] < told[0][1]
+
+
+@pytest.mark.parametrize(("billed", "shown"), [("0.428241", "0.43"), ("1.20", "1.20"), ("0.001", "0.01")])
+def test_the_price_that_people_read_is_rounded_up_to_the_cent_and_the_attempt_is_exact(billed, shown):
+    parts = compute_status(an_observation(a_machine(hourly_price=billed), presence=listed()), Wait("", "")).parts
+
+    assert parts["hourlyPrice"] == shown
+    assert parts["attempts"][-1]["hourlyPrice"] == billed

@@ -57,6 +57,20 @@ def test_the_nearest_name_is_told():
     ]
 
 
+def test_a_kind_that_is_like_none_has_no_nearest_name():
+    assert said(add(document("FooConfig", name="a"))) == ["FooConfig/a.kind: is not a kind of Talos 1.13"]
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [(0, "must be 1 to 4094"), (4095, "must be 1 to 4094"), (70000, "must be a number from 0 to 65535")],
+)
+def test_a_vlan_that_is_out_of_range_is_one_error(number, words):
+    assert said(add(document("VLANConfig", name="v", parent="eth0", vlanID=number))) == [
+        f"VLANConfig/v.vlanID: {words}"
+    ]
+
+
 def test_a_kind_of_a_later_release_is_told_as_such():
     assert said(add(document("WireguardConfig", name="wg0")), version("v1.11.0")) == [
         "WireguardConfig/wg0.kind: is a kind of Talos 1.12 and later, but this is 1.11"

@@ -82,4 +82,4 @@ def test_each_step_of_a_script_is_told_once():
     later = printer.lines(a_snapshot(scenario_lines=(first, second)))
 
     assert told[0].endswith(" scenario: node a lost power for 7m")
-    assert [line for line in later if "scenario" in line] == [f"{NOW:%H:%M:%S} scenario: node a has power again"]
+    assert [line for line in later if "scenario" in line] == [f"{NOW:%H:%M:%SZ} scenario: node a has power again"]

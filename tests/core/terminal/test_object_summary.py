@@ -151,6 +151,6 @@ def test_a_budget_is_a_bar_that_moves_with_the_time_since_its_status():
     half = {"consumed_gpu_hours": "0.5", "as_of": NOW - timedelta(minutes=30), "gpus_in_use": "1"}
     assert said() == "told"
     assert said(**half) == "■■■■■■□□□□□□ 50 % of 2 GPU-hours"
-    assert said(**half, exhausted_at=NOW) == f"■■■■■■□□□□□□ 50 % of 2 GPU-hours, used up at {NOW:%H:%M}"
+    assert said(**half, exhausted_at=NOW) == f"■■■■■■□□□□□□ 50 % of 2 GPU-hours, used up at {NOW:%H:%M:%SZ}"
     over = {**half, "consumed_gpu_hours": "2.5", "exceeded_at": NOW, "next_change_at": NOW}
-    assert said(**over) == f"■■■■■■■■■■■■ 150 % of 2 GPU-hours, more available at {NOW:%H:%M}"
+    assert said(**over) == f"■■■■■■■■■■■■ 150 % of 2 GPU-hours, more available at {NOW:%H:%M:%SZ}"

@@ -18,7 +18,7 @@ from tgp.core.model.object_key import ObjectKey
 from tgp.core.pools.status import would_have_paid
 from tgp.core.requests.purchase_stops import NEEDS_USER
 from tgp.interfaces.terminal.budget_bar import bar, share_of
-from tgp.interfaces.terminal.snapshot import ObjectRow
+from tgp.interfaces.terminal.snapshot import ObjectRow, moment
 
 IN_THE_WAY = ("Unsatisfiable", "Restored", "Degraded", "QuotaExceeded")  # a problem when True, whatever Ready is
 ENDED_BADLY = frozenset({"Failed"})
@@ -100,9 +100,9 @@ def budget_message(budget: GPUWorkloadBudget, told: str, now: datetime) -> str:
         share, of = spent, f"${limit}"
     shown = f"{bar(share)} {share * 100:.0f} % of {of}"
     if status.exceeded_at is not None:
-        back = f", more available at {status.next_change_at:%H:%M}" if status.next_change_at is not None else ""
+        back = f", more available at {moment(status.next_change_at, now)}" if status.next_change_at is not None else ""
         return f"{shown}{back}"
-    return f"{shown}, used up at {status.exhausted_at:%H:%M}" if status.exhausted_at is not None else shown
+    return f"{shown}, used up at {moment(status.exhausted_at, now)}" if status.exhausted_at is not None else shown
 
 
 def _machines(count: int) -> str:

@@ -2,19 +2,22 @@
 values, the mesh's credentials.
 """
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from datetime import timedelta
 from functools import lru_cache
+from typing import TypeVar
 
 from tgp.api.common import PROVIDERS, canonical_provider
 from tgp.api.nodeclass import GPUNodeClass
+from tgp.api.talos import TalosConfig
 from tgp.controllers.joining.images import ImageResolver
-from tgp.controllers.joining.inputs import BootInput, BootInputLoader
+from tgp.controllers.joining.inputs import BootInputLoader
 from tgp.controllers.joining.meshes import MeshOpener
 from tgp.core.classes.nodeclass import ClassPreflight, Gap
 from tgp.core.joining.mesh.endpoint_reach import unreachable
 from tgp.core.joining.mesh.selection import mesh_of
 from tgp.core.joining.talos.render import inspect
+from tgp.core.joining.talos.settings import talos_of
 from tgp.core.model.conditions import ConditionUpdate
 from tgp.core.model.join import JOIN_SECRET
 from tgp.core.model.machine_config import ConfigFinding, Conversion, Severity
@@ -27,11 +30,14 @@ from tgp.ports.clouds import Clouds
 from tgp.ports.image_factory import FactoryError, FactoryRefused
 from tgp.ports.mesh import MeshError, MeshRefused
 
+T = TypeVar("T")
+
 CHECKED_FOR = timedelta(minutes=15)  # the same credentials of a mesh are not checked more often
 FACTORY_LEFT_FOR = timedelta(minutes=5)  # after it gave no answer
 NEVER_ASKED = float("-inf")
 REMEMBERED = 128  # inspections of templates
 SHOWN = 64  # conversions that a condition lists; the rest is counted
+ERRORS_SHOWN = 8  # errors of a template in one gap
 LONGEST = 16_384  # characters of that list
 
 
@@ -56,25 +62,30 @@ class ClassPreflightChecker:
         self._reports: dict[MeshSettings, tuple[float, MeshReport]] = {}
 
     async def inspect(self, node_class: GPUNodeClass) -> ClassPreflight:
-        """Raises ClusterError if the API server does not answer."""
+        """Each check by itself: one that fails hides no other. Raises ClusterError if the API server is silent."""
         conversions: dict[Conversion, None] = {}
         unchecked: dict[ConfigFinding, None] = {}
         gaps: dict[Gap, None] = {}
+
+        async def of(check: Awaitable[T]) -> T | None:
+            try:
+                return await check
+            except BootRefused as error:
+                gaps[Gap(error.reason, str(error))] = None
+                return None
+
         for provider in self._booted(node_class):
             settings = mesh_of(node_class, provider, None, self._default_backend)
-            try:
-                boot_input = await self._boot_inputs.load(node_class, provider)
-                converted, findings = self._template(boot_input, settings)
+            config = talos_of(node_class, provider)
+            version = await of(self._version(config))
+            await of(self._reach(settings))
+            if version is not None:
+                kubelet = await of(self._boot_inputs.kubelet(config, version)) or ""
+                converted, findings = await of(self._template(config, version, kubelet, settings)) or ((), ())
                 conversions |= dict.fromkeys(converted)
                 unchecked |= dict.fromkeys(each for each in findings if each.severity is Severity.UNCHECKED)
-                _reach(boot_input, settings)
-                await self._image(node_class, boot_input, settings)
-            except BootRefused as error:
-                gaps[Gap(error.reason, str(error))] = None
-            try:
-                await self._mesh(settings)
-            except BootRefused as error:
-                gaps[Gap(error.reason, str(error))] = None
+                await of(self._image(node_class, config, version, settings))
+            await of(self._mesh(settings))
         return ClassPreflight(tuple(gaps), _converted(conversions), _unchecked(unchecked))
 
     def _booted(self, node_class: GPUNodeClass) -> Iterable[str]:
@@ -84,28 +95,39 @@ class ClassPreflightChecker:
             if entry.enabled and name in PROVIDERS and set(self._clouds.facts(name).boot) != {BootMode.POWER}:
                 yield name
 
-    def _template(
-        self, boot_input: BootInput, settings: MeshSettings
+    async def _version(self, config: TalosConfig) -> TalosVersion:
+        return self._boot_inputs.version(config)
+
+    async def _reach(self, settings: MeshSettings) -> None:
+        """Otherwise every machine would be billed until its join timeout."""
+        join = await self._boot_inputs.join()
+        if why := unreachable(join.endpoint, settings):
+            raise BootRefused("EndpointUnreachable", f"Secret {JOIN_SECRET}, {why}")
+
+    async def _template(
+        self, config: TalosConfig, version: TalosVersion, kubelet_image: str, settings: MeshSettings
     ) -> tuple[tuple[Conversion, ...], tuple[ConfigFinding, ...]]:
-        conversions, findings = _inspected(
-            boot_input.template, boot_input.version, settings.backend, boot_input.kubelet_image
-        )
-        errors = [finding for finding in findings if finding.severity is Severity.ERROR]
+        """With placeholders for all values: it is judged before there is a join Secret."""
+        template = await self._boot_inputs.template(config)
+        conversions, findings = _inspected(template, version, settings.backend, kubelet_image)
+        errors = [str(finding) for finding in findings if finding.severity is Severity.ERROR]
         if errors:
-            more = f"; and {len(errors) - 1} more" if errors[1:] else ""
-            raise BootRefused("TemplateRefused", f"the machine config template: {errors[0]}{more}; see tgp talos check")
+            words = f"the machine config template: {_listed(errors, ERRORS_SHOWN)}; see tgp talos check"
+            raise BootRefused("TemplateRefused", words)
         return conversions, findings
 
-    async def _image(self, node_class: GPUNodeClass, boot_input: BootInput, settings: MeshSettings) -> None:
+    async def _image(
+        self, node_class: GPUNodeClass, config: TalosConfig, version: TalosVersion, settings: MeshSettings
+    ) -> None:
         """Of its first GPU model: a version or an extension that does not exist is refused for every model."""
         now = self._clock.boottime()
         if self._images is None or now - self._factory_silent_at < FACTORY_LEFT_FOR.total_seconds():
             return
         model = next(iter(node_class.spec.instance_requirements.gpu_types), "")
         try:
-            await self._images.checked_schematic(boot_input.version, boot_input.config, settings.backend, model, 1)
+            await self._images.checked_schematic(version, config, settings.backend, model, 1)
         except FactoryRefused as error:
-            raise BootRefused("ImageRefused", f"talosConfig.image {boot_input.version}: {error}") from error
+            raise BootRefused("ImageRefused", f"talosConfig.image {version}: {error}") from error
         except FactoryError:
             self._factory_silent_at = now  # no result, no condition
 
@@ -126,12 +148,6 @@ class ClassPreflightChecker:
             found = self._reports[settings] = asked, report
         if not found[1].usable:
             raise BootRefused("MeshRefused", "; ".join(found[1].problems) or "the mesh refused the credentials")
-
-
-def _reach(boot_input: BootInput, settings: MeshSettings) -> None:
-    """Otherwise every machine would be billed until its join timeout."""
-    if why := unreachable(boot_input.join.endpoint, settings):
-        raise BootRefused("EndpointUnreachable", f"Secret {JOIN_SECRET}, {why}")
 
 
 @lru_cache(REMEMBERED)
@@ -157,6 +173,6 @@ def _unchecked(findings: Iterable[ConfigFinding]) -> ConditionUpdate | None:
     return ConditionUpdate("TemplateUnchecked", True, "PassedThrough", words, longest=LONGEST)
 
 
-def _listed(items: list[str]) -> str:
-    rest = f"; and {len(items) - SHOWN} more: tgp talos check shows all" if items[SHOWN:] else ""
-    return "; ".join(items[:SHOWN]) + rest
+def _listed(items: list[str], shown: int = SHOWN) -> str:
+    rest = f"; and {len(items) - shown} more: tgp talos check shows all" if items[shown:] else ""
+    return "; ".join(items[:shown]) + rest

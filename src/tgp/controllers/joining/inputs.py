@@ -54,11 +54,15 @@ class BootInputLoader:
     async def load(self, node_class: GPUNodeClass, provider: str, request: GPURequest | None = None) -> BootInput:
         config = talos_of(node_class, provider)
         version = self.version(config, request)
+        kubelet = await self.kubelet(config, version)
         server = await self._server_version()
-        kubelet, why = kubelet_for(config.kubelet_image, server, version)
+        return BootInput(config, version, kubelet, server, await self.template(config), await self.join())
+
+    async def kubelet(self, config: TalosConfig, version: TalosVersion) -> str:
+        image, why = kubelet_for(config.kubelet_image, await self._server_version(), version)
         if why:
             raise BootRefused("KubeletUnsupported", why)
-        return BootInput(config, version, kubelet, server, await self.template(config), await self.join())
+        return image
 
     async def _server_version(self) -> str:
         """Read again after a minute: an upgrade takes longer, and a burst of machines asks for it again and again."""

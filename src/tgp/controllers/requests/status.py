@@ -1,12 +1,12 @@
 """Writes the status of a request where it changed, and notes a fact where something became true."""
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from tgp.controllers.requests.failure_cooldowns import FailureCooldowns
 from tgp.controllers.requests.memo import RequestMemo
 from tgp.controllers.status_writer import StatusWriter
+from tgp.core.model.conditions import without_amounts
 from tgp.core.model.facts import MachineReady
 from tgp.core.requests.events import new_events
 from tgp.core.requests.observation import RequestObservation
@@ -16,7 +16,6 @@ from tgp.ports.clock import Clock
 from tgp.ports.journal import Journal
 
 NUMBERS_EVERY = 300.0  # seconds between two writes that change only numbers in messages
-_NUMBERS = re.compile(r"[0-9][0-9.,:]*")
 
 
 class RequestStatusWriter:
@@ -63,4 +62,4 @@ def says_the_same(status: RequestStatus, held: Mapping[str, Any]) -> bool:
 
 
 def _without_numbers(text: object) -> str:
-    return _NUMBERS.sub("#", str(text or ""))
+    return without_amounts(str(text or ""))

@@ -5,7 +5,6 @@ provider never sells, a region where the provider has no location, trust, sizes.
 missing from a listing at the moment may come back, and the offers of a provider that has not answered are unknown.
 """
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -16,7 +15,7 @@ import msgspec
 from tgp.core.classes.market_status import ProviderStanding
 from tgp.core.market.ranking import Ranking, rank
 from tgp.core.market.ranking_messages import machine
-from tgp.core.model.conditions import ConditionUpdate
+from tgp.core.model.conditions import ConditionUpdate, without_amounts
 from tgp.core.model.gpus import family_members
 from tgp.core.model.money import about
 from tgp.core.model.offer import CONTAINER_ONLY, BootMode, Trust
@@ -25,7 +24,6 @@ from tgp.core.model.price_book import PriceBook
 from tgp.core.model.regions import atlas, region_fits
 from tgp.core.model.sold_gpus import Sold, sold
 
-NUMBER = re.compile(r"\d+(?:\.\d+)?")
 CANNOT_BUY = "CannotBuy"  # the reason of a class's Ready, and of each request that waits for the class
 NOT_ITS_OWN = frozenset({RejectReason.NOT_IN_CLASS, RejectReason.DISABLED})
 PASSING = frozenset({RejectReason.ENDS_TOO_SOON, RejectReason.STALE, RejectReason.SOLD_OUT, RejectReason.COOLING_DOWN})
@@ -66,6 +64,7 @@ def judge_buying(buying: Buying) -> ConditionUpdate:
     if unknown:
         return ConditionUpdate("CanBuy", None, "NotKnown", f"Offers of {', '.join(unknown)} are unknown.")
     reasons = "; ".join(f"{name}: {why}" for name, why in never.items()) or "the class has no enabled provider"
+    reasons = "; ".join((reasons, *(ranking.unknown_regions if RejectReason.WRONG_REGION in ranking.passed else ())))
     help_with = next(_changes(buying), "")
     would_help = f" To fix: {help_with}." if help_with else ""
     return ConditionUpdate("CanBuy", False, "CannotBuy", f"No offer can ever serve this class: {reasons}.{would_help}")
@@ -80,7 +79,7 @@ def steady(verdict: ConditionUpdate, held: ConditionUpdate | None) -> ConditionU
     """The condition as it is stored, where only numbers changed: prices move all day, and a status must not."""
     if held is None or (held.status, held.reason) != (verdict.status, verdict.reason):
         return verdict
-    return held if NUMBER.sub("", held.message) == NUMBER.sub("", verdict.message) else verdict
+    return held if without_amounts(held.message) == without_amounts(verdict.message) else verdict
 
 
 def _answered(standing: ProviderStanding) -> bool:

@@ -12,7 +12,7 @@ from functools import cached_property
 import msgspec
 
 from tgp.core.market.offer_filters import NO_POLICY, RULES, FilterInput
-from tgp.core.market.ranking_messages import miss_words, summary, unknown_words
+from tgp.core.market.ranking_messages import miss_words, region_hints, summary, unknown_words
 from tgp.core.model.arrays import Index, Tiny, np
 from tgp.core.model.offer_query import OfferQuery, RejectReason, Selection
 from tgp.core.model.price_book import OfferRow, PriceBook, SourceState
@@ -20,6 +20,7 @@ from tgp.core.model.price_book import OfferRow, PriceBook, SourceState
 MISSES_SHOWN = 3  # nearest misses in an explanation; more is a list
 UNKNOWN_SHOWN = 3
 _REASONS = tuple(RejectReason)
+_REGION = RejectReason.WRONG_REGION
 _FITS = len(_REASONS)  # in the array of reasons: none
 
 
@@ -148,7 +149,15 @@ class Ranking:
 
     def _miss(self, number: int) -> Miss:
         row, reason = self._book.row(number), _REASONS[self.reasons[number]]
-        return Miss(row, reason, miss_words(reason, row, self._asked.query, self._asked.now))
+        words = miss_words(reason, row, self._asked.query, self._asked.now)
+        return Miss(row, reason, "; ".join((words, *self.unknown_regions)) if reason is _REGION else words)
+
+    @cached_property
+    def unknown_regions(self) -> tuple[str, ...]:
+        """Of the names of regions in the query, those that mean nothing, each with the nearest ones."""
+        query = self._asked.query
+        own = (name for policy in (query.policies or {}).values() for name in policy.regions)
+        return tuple(region_hints((*query.regions, *query.class_regions, *own), self._asked.columns.words.wheres))
 
 
 def rank(book: PriceBook, query: OfferQuery, now: datetime) -> Ranking:

@@ -1,6 +1,6 @@
 """How a ranking is shown to users: prices, ages and by how much an offer missed."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import assert_never
 
@@ -8,6 +8,7 @@ from tgp.core.model.money import about, distance
 from tgp.core.model.offer import CONTAINER_ONLY, UNKNOWN_REGION, Offer
 from tgp.core.model.offer_query import OfferQuery, RejectReason
 from tgp.core.model.price_book import OfferRow, SourceState
+from tgp.core.model.regions import known_region, nearest_regions, region_fits
 
 REASONS_SHOWN = 5  # the rest is "others"
 
@@ -46,6 +47,21 @@ def unknown_words(state: SourceState, now: datetime) -> str:
     age = state.age(now)
     served = "its offers are unknown" if age is None else f"its last offers were read {_ago(age)}"
     return f"{state.source} could not be read {when} ({state.why}); {served}"
+
+
+def region_hints(names: Iterable[str], sold: Collection[tuple[str, str, str]]) -> list[str]:
+    """For each name that is no region, no country and no location: which may be meant.
+
+    `sold`: region, location and country of every offer.
+    """
+    hints = []
+    for name in dict.fromkeys(names):
+        if known_region(name) or any(region_fits(name, *each) for each in sold):
+            continue
+        near = nearest_regions(name, {place for _, place, _ in sold})
+        meant = f"; did you mean {', '.join(near)}?" if near else ""
+        hints.append(f"region {name} is unknown and has no offers{meant}")
+    return hints
 
 
 def miss_words(reason: RejectReason, row: OfferRow, query: OfferQuery, now: datetime) -> str:

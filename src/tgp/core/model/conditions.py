@@ -1,5 +1,6 @@
 """Conditions: what is true of an object, since when, and why; written only when they change."""
 
+import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
@@ -9,6 +10,16 @@ import msgspec
 from tgp.api.values import rfc3339
 
 MAX_MESSAGE = 1024  # the schema's bound is 32768; a readable message is shorter
+
+
+# Not digits within a name, an id, an address or a version (RTX4090, gpu-1, 10.0.0.1), nor the code of an answer.
+_AMOUNT = re.compile(
+    r"(?<![\w.:/@#-])(?<!answered )(?<!HTTP )(?<!code )"
+    r"(?:\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?)?Z?|\d\d:\d\d(?::\d\d)?Z?"  # a moment
+    r"|(?:\d+(?:\.\d+)?(?:ms|[smhd]))+"  # a duration
+    r"|\d+(?:,\d{3})*(?:\.\d+)?%?)"  # a count, a price
+    r"(?![\w-]|[.,:]\w)"
+)
 
 
 class ConditionUpdate(msgspec.Struct, frozen=True):
@@ -46,6 +57,11 @@ def merge_conditions(
         if name in ours or name not in owned
     ]
     return kept + list(ours.values())
+
+
+def without_amounts(message: str) -> str:
+    """For comparing: messages that differ only in counts, prices, durations and moments say the same."""
+    return _AMOUNT.sub("#", message)
 
 
 def _settled(

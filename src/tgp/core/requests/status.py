@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from tgp.api.request import ATTEMPTS_KEPT, Attempt
-from tgp.api.values import rfc3339, usd
+from tgp.api.values import rfc3339
 from tgp.core.joining.mesh.drift import drift
 from tgp.core.joining.mesh.ignored_settings import MESH_CONFIG_IGNORED, ignored_message
 from tgp.core.joining.mesh.selection import backend_of
@@ -402,7 +402,7 @@ def _parts(observation: RequestObservation, phase: str, held: Mapping[str, Any])
     has_machine = attempt is not None and attempt.outcome == LAUNCHED
     parts["instanceId"] = attempt.instance_id if has_machine and attempt is not None else None
     price = hourly_of(attempt) if attempt is not None else None
-    parts["hourlyPrice"] = usd(price) if price is not None else None
+    parts["hourlyPrice"] = cents(price, up=True) if price is not None else None  # people read it; attempts are exact
     if isinstance(observation.presence, Found) and has_machine:
         parts["publicIp"] = observation.presence.instance.public_ip or None
         parts["privateIp"] = observation.presence.instance.private_ip or None

@@ -21,7 +21,6 @@ from tgp.core.budgets.victims import NextAct
 from tgp.interfaces.cli.next_step import next_lines
 from tgp.interfaces.cli.output import Cell, TableColumn, table, wrapped
 from tgp.interfaces.cli.plan_view import labelled, labelled_line
-from tgp.interfaces.cli.watch_view import moment
 from tgp.interfaces.documents import API_VERSION
 from tgp.interfaces.documents.budgets import (
     BudgetDocument,
@@ -33,7 +32,7 @@ from tgp.interfaces.documents.budgets import (
     BudgetSimulation,
 )
 from tgp.interfaces.terminal.budget_bar import bar, style_of
-from tgp.interfaces.terminal.snapshot import plain
+from tgp.interfaces.terminal.snapshot import moment, plain
 from tgp.services.budget_documents import (
     BudgetBoard,
     BudgetEnquiry,

@@ -10,6 +10,7 @@ from tgp.interfaces.cli.context import CliServices, RequestActions
 from tgp.interfaces.cli.interrupt import run
 from tgp.interfaces.cli.output import ROW_FORMATS, TABLES, Formats, print_rows, waiting
 from tgp.interfaces.cli.status_view import as_document, render
+from tgp.interfaces.terminal.snapshot import plain
 from tgp.ports.cluster import ClusterError
 from tgp.services.request_documents import ClusterStatus
 
@@ -45,14 +46,21 @@ async def _status(
     async with connecting as requests:
         with waiting("asking the cluster …"):
             standing = await requests.standing(namespace)
+        trouble = ""
         while True:
             if watch and how in TABLES:
                 click.clear()
-            _print(standing, how, every=every)
+            if not trouble or how in TABLES:
+                _print(standing, how, every=every)
+            if trouble:
+                click.secho(f"! the cluster does not answer: {plain(trouble)}", fg="red", err=how not in TABLES)
             if not watch:
                 return
             await asyncio.sleep(LOOK_EVERY)
-            standing = await requests.standing(namespace)
+            try:
+                standing, trouble = await requests.standing(namespace), ""
+            except ClusterError as error:  # it comes back: what was last seen stays on the screen
+                trouble = str(error)
 
 
 def _print(standing: ClusterStatus, how: str, *, every: bool) -> None:

@@ -129,7 +129,7 @@ def hourly(request: GPURequest) -> int | None:
     attempt = open_attempt(request.status.attempts)
     if attempt is None:
         return None
-    return money(request.status.hourly_price) or costs.hourly_of(attempt) or None
+    return costs.hourly_of(attempt) or money(request.status.hourly_price) or None
 
 
 def money(text: str | None) -> int | None:

@@ -14,7 +14,7 @@ from tgp.interfaces.cli.output import usd, wrapped
 from tgp.interfaces.cli.timeline import RequestTimeline, StepMark, TimelineStep
 from tgp.interfaces.documents import API_VERSION
 from tgp.interfaces.documents.machines import RequestTimelineDocument
-from tgp.interfaces.terminal.snapshot import age, plain
+from tgp.interfaces.terminal.snapshot import age, moment, plain
 from tgp.services.request_documents import Look
 
 EVENTS_SHOWN = 6  # the newest; older ones are on the object
@@ -61,11 +61,6 @@ def ends_words(timeline: RequestTimeline, now: datetime) -> str:
 def when_words(at: datetime, now: datetime) -> str:
     """18:02:10Z, in 179m."""
     return moment(at, now) + (f", in {age(at - now)}" if at > now else "")
-
-
-def moment(at: datetime, now: datetime) -> str:
-    """The time of day, with the date if it is not today."""
-    return f"{at:%H:%M:%SZ}" if at.date() == now.date() else f"{at:%Y-%m-%d %H:%MZ}"
 
 
 def _heading(timeline: RequestTimeline, now: datetime, width: int) -> Iterator[Text]:

@@ -30,10 +30,9 @@ from tgp.interfaces.cli.plan_view import (
     pod_names,
     reason_item,
 )
-from tgp.interfaces.cli.watch_view import moment
 from tgp.interfaces.documents import API_VERSION
 from tgp.interfaces.documents.plans import NodeReason, PodReason, PoolReasonDocument, RentedItem, WouldHaveCostItem
-from tgp.interfaces.terminal.snapshot import age, plain
+from tgp.interfaces.terminal.snapshot import age, moment, plain
 from tgp.services.plan_documents import NodeEnquiry, PodEnquiry, PoolEnquiry
 
 WAITING = ("Waits", "SchedulingGated", "BudgetGate", "NotScheduledYet", "NoGPU")

@@ -26,10 +26,10 @@ from tgp.interfaces.cli.timeline import (
     sentences,
     timeline_of,
 )
-from tgp.interfaces.cli.watch_view import moment, when_words
+from tgp.interfaces.cli.watch_view import when_words
 from tgp.interfaces.documents import API_VERSION
 from tgp.interfaces.documents.machines import AttemptItem, RequestReason
-from tgp.interfaces.terminal.snapshot import age, plain
+from tgp.interfaces.terminal.snapshot import age, moment, plain
 from tgp.services.request_documents import Enquiry, Holder
 
 LABEL = 12  # columns of a line's first word
@@ -39,8 +39,40 @@ LONGEST_OFFER = 56
 DELETE = "kubectl delete gpurequest {name} -n {namespace}"
 LOOK_AT_CLASS = "kubectl describe gpunodeclass {node_class}"
 POOL = "GPUNodePool"
-# What ends the wait, by reason; otherwise an offer does.
-AWAITED = {"NodeClassNotReady": "its class is ready", "NodeClassCannotBuy": "its class can buy"}
+# What ends the wait, by reason; for those that only a user removes, and for reasons of newer versions, see `_until`.
+AWAITED = {
+    "AccountNotWritten": "the provider's account is recorded",
+    "BackingOff": "the pause after the failed attempt is over",
+    "KindsOutdated": "the CRDs are updated",
+    "LaunchOutcomePending": "it is certain that the last order launched no machine",
+    "LimitReached": "the limits have room",
+    "NamespaceNotSeen": "the operator has read the namespace",
+    "NoOfferFits": "an offer fits",
+    "NodeClassCannotBuy": "its class can buy",
+    "NodeClassDeleting": "it is deleted, and created again for another class",
+    "NodeClassNotReady": "its class is ready",
+    "NodeClassNotSeen": "the operator has read the class",
+    "NodePoolDeleting": "it is deleted: its GPUNodePool is being deleted",
+    "NodePoolNotFound": "it is deleted: its GPUNodePool does not exist",
+    "NodePoolObserving": "its GPUNodePool launches machines again (spec.mode)",
+    "NodePoolUnreadable": "the operator is upgraded",
+    "Observing": "the operator runs without --observe",
+    "OffersNotSeen": "the providers have listed their offers",
+    "OrderQueued": "the orders before it are sent",
+    "Ordering": "the order is sent",
+    "Preparing": "the order is prepared",
+    "ProviderBusy": "the provider accepts orders again",
+    "ProviderInconsistent": "the provider's lists are consistent for an hour",
+    "ProviderUnavailable": "a provider of its class can be used",
+    "PurchasesPaused": "purchases are resumed (tgp release)",
+    "Restored": "it is deleted: a restored copy never buys",
+    "Returning": "the machine is terminated",
+    "SpendRecordFailed": "the cost is recorded",
+    "Suspended": "its class is no longer suspended",
+    "UnclaimedInstance": "the machine of the earlier attempt is terminated",
+    "Waiting": "the providers have listed their machines once more",
+}
+MAY_COST = frozenset({"LaunchOutcomePending", "UnclaimedInstance", "Returning"})
 _PASSES = "nothing to do: the operator continues without help"
 
 # What removes the reason, if its message does not say so; by reason. The text may name the request.
@@ -325,8 +357,8 @@ def _until(timeline: RequestTimeline, asked: Enquiry) -> str:
         return f"{when_words(timeline.ends_at, asked.now)}: then the machine is terminated"
     if timeline.hourly_microusd is None and timeline.phase == "Pending":
         reason = timeline.cause.reason if timeline.cause is not None else ""
-        awaited = "the cause is corrected" if reason in NEEDS_USER else AWAITED.get(reason, "an offer fits")
-        return f"{awaited}; waiting costs nothing"
+        awaited = "the cause is corrected" if reason in NEEDS_USER else AWAITED.get(reason, "the cause is gone")
+        return f"{awaited}; {'until then a machine may be billed' if reason in MAY_COST else 'waiting costs nothing'}"
     if pool := next((owner.name for owner in asked.request.metadata.owner_references if owner.kind == POOL), ""):
         return f"GPUNodePool {pool} deletes it (spec.disruption of the pool says when)"
     spec = asked.request.spec

@@ -1,6 +1,6 @@
 """Snapshots as lines, for pipes and logs: only what changed since the last call."""
 
-from tgp.interfaces.terminal.snapshot import EventRow, ObjectRow, ScenarioLine, Snapshot, plain
+from tgp.interfaces.terminal.snapshot import EventRow, ObjectRow, ScenarioLine, Snapshot, moment, plain
 
 
 class SnapshotLines:
@@ -29,7 +29,7 @@ class SnapshotLines:
 
     def _scenario_lines(self, snapshot: Snapshot) -> list[str]:
         return [
-            f"{one.at:%H:%M:%S} scenario: {one.text}"
+            f"{moment(one.at, snapshot.now)} scenario: {one.text}"
             for one in snapshot.scenario_lines
             if one not in self._printed_scenario
         ]

@@ -151,6 +151,11 @@ def label(kind: str, name: str) -> str:
     return f"{KINDS.get(kind, kind.lower())} {name}"
 
 
+def moment(at: datetime, now: datetime) -> str:
+    """The time of day, with the date if it is not today."""
+    return f"{at:%H:%M:%SZ}" if at.date() == now.date() else f"{at:%Y-%m-%d %H:%MZ}"
+
+
 def age(length: timedelta) -> str:
     """As kubectl prints it: two units at most."""
     seconds = max(int(length.total_seconds()), 0)

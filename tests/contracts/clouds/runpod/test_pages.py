@@ -57,6 +57,26 @@ def test_a_page_that_does_not_say_whether_the_list_goes_on_proves_nothing(pagina
         PodPages().take(page(pagination, a_pod()))
 
 
+@pytest.mark.parametrize(
+    ("pagination", "words"),
+    [
+        (
+            {"nextCursor": "c2", "hasNextPage": False},
+            "`hasNextPage` is false, and there is a `nextCursor` (one that was",
+        ),
+        ({"nextCursor": "c9", "hasNextPage": False}, "`hasNextPage` is false, and there is a `nextCursor` (a new one)"),
+        ({"nextCursor": "", "hasNextPage": True}, "`hasNextPage` is true, and there is no `nextCursor`"),
+    ],
+)
+def test_what_the_two_fields_said_is_in_the_message(pagination: Any, words: str):
+    pages = PodPages()
+    pages.take(page({"nextCursor": "c2", "hasNextPage": True}))
+
+    with pytest.raises(CannotTell) as told:
+        pages.take(page(pagination))
+    assert f"inconsistent on page 2: {words}" in str(told.value)
+
+
 def test_a_list_in_a_circle_is_not_walked_twice():
     pages = PodPages()
     for cursor in ("c2", "c3"):

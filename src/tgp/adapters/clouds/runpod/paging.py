@@ -4,6 +4,7 @@ Until September 2026 it was one answer without `pagination`. Such an answer prov
 page whose second was left out.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,7 +41,7 @@ class PodPages:
         if len(rows) > PER_PAGE:
             raise CannotTell(f"RunPod put {len(rows)} pods on a page of {PER_PAGE}")
         self.rows += rows
-        cursor = _next(body)
+        cursor = _next(body, self._cursors)
         if not cursor:
             return False
         if cursor in self._cursors:
@@ -53,14 +54,22 @@ class PodPages:
         return True
 
 
-def _next(body: dict[str, Any]) -> str:
+def _next(body: dict[str, Any], used: Sequence[str]) -> str:
     """The cursor of the next page; empty: the last page, by both fields."""
-    told = body.get("pagination")
+    told, page = body.get("pagination"), len(used) + 1
     if not isinstance(told, dict) or not isinstance(told.get("hasNextPage"), bool):
         raise CannotTell("RunPod's list of pods has no `pagination`, so it may be incomplete")
     cursor = told.get("nextCursor") or ""
     if not isinstance(cursor, str) or len(cursor) > LONGEST_CURSOR:
         raise CannotTell("RunPod sent an invalid cursor for the next page of its list of pods")
-    if told["hasNextPage"] != bool(cursor):
-        raise CannotTell("RunPod's list of pods is inconsistent: `hasNextPage` and `nextCursor` do not agree")
+    if cursor and not told["hasNextPage"]:
+        again = "one that was used already" if cursor in used else "a new one"
+        raise CannotTell(
+            f"RunPod's list of pods is inconsistent on page {page}: `hasNextPage` is false, and there is a "
+            f"`nextCursor` ({again}), so it may be incomplete"
+        )
+    if told["hasNextPage"] and not cursor:
+        raise CannotTell(
+            f"RunPod's list of pods is inconsistent on page {page}: `hasNextPage` is true, and there is no `nextCursor`"
+        )
     return cursor

@@ -31,7 +31,8 @@ def check_bonds(config: Config) -> Iterator[ConfigFinding]:
 def check_vlans(config: Config) -> Iterator[ConfigFinding]:
     for page in config.of_kind("VLANConfig"):
         number = page.at("vlanID")
-        if not isinstance(number, int | float) or not 1 <= int(number) <= 4094:
+        typed = isinstance(number, int | float) and 0 <= number < 1 << 16  # else its type is the error
+        if number is None or (typed and not 1 <= int(number) <= 4094):
             yield page.error(("vlanID",), "must be 1 to 4094")
         if not page.text("parent"):
             yield page.error(("parent",), "is missing: the link that carries it")

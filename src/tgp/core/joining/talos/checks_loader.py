@@ -78,11 +78,14 @@ def check_kinds(config: Config) -> Iterator[ConfigFinding]:
             yield page.unchecked((), f"is a kind that tgp cannot check for Talos 1.{minor}")
 
 
+ALIKE = 0.8  # of 1: every kind ends in Config, so that two of nothing else in common are alike by 0.7
+
+
 def _unknown_kind(kind: str, minor: int, known: Any) -> str:
     since = first_minor(kind)
     if since is not None and since > minor:
         return f"is a kind of Talos 1.{since} and later, but this is 1.{minor}"
-    near = get_close_matches(kind, known, 1)
+    near = get_close_matches(kind, known, 1, ALIKE)
     return f"is not a kind of Talos 1.{minor}" + (f"; did you mean {near[0]}?" if near else "")
 
 
