@@ -111,6 +111,23 @@ def test_an_account_that_is_removed_while_the_operator_is_away_is_said_to_be_los
     assert condition(world, "Degraded") == ("True", "AccountLost")
 
 
+def test_a_lost_account_is_said_until_what_was_lost_would_have_left_the_window_and_hides_nothing(world):
+    a_budget(world, hours="0.1", window=2, action="Pause", gracePeriodSeconds=0)
+    a_team_pod(world, "one")
+    world.run(minutes=8)
+    world.processes["operator-0"].crash(restart_after=30)
+    edit = {"status": {"account": None, "consumedGpuHours": None}}
+    world.api.local_api.merge_patch(GPU_WORKLOAD_BUDGET, "default", "team-a", edit, "status")
+    world.run(minutes=10)
+    world.processes["operator-0"].crash(restart_after=30)
+    world.run(minutes=10)
+    assert condition(world, "Degraded") == ("True", "AccountLost")
+    (said,) = [row["message"] for row in status(world)["conditions"] if row["type"] == "Degraded"]
+    assert "PauseUnavailable: " in said
+    world.run(minutes=110)
+    assert condition(world, "Degraded") == ("True", "PauseUnavailable")
+
+
 FORGED_ACCOUNTS = {"no width": {"width": 0}, "of next year": {"at": 365 * 86_400}, "of no time": {"at": 2**62}}
 
 

@@ -1,11 +1,11 @@
 """GPUWorkloadBudgets: what pods used is kept in the status; beyond the quota they are acted on, once each."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
-from msgspec import to_builtins
+from msgspec import structs, to_builtins
 
 from tgp.adapters.kube.event_channel import EventChannel
 from tgp.api.budget import GPUWorkloadBudget
@@ -30,6 +30,7 @@ from tgp.core.budgets.quota import limits_of, spec_problem, window_of
 from tgp.core.budgets.reset import reset_asked
 from tgp.core.budgets.spans import seconds
 from tgp.core.budgets.status import (
+    ACCOUNT_LOST,
     DEGRADED,
     GATHERED,
     IDLE_AFTER,
@@ -222,6 +223,7 @@ class BudgetReconciler:
             return
         used = hours_text(memory.account.used(USED, seconds(now)))
         memory.account.reset(seconds(now))
+        memory.lost_until = None
         memory.largest, memory.reset_at, memory.changed_at = (), asked.at, memory.changed_at or now - GATHERED
         message = f"{asked.who} reset the account at {rfc3339(asked.at)}: {used} GPU-hours no longer count"
         self._journal.note(BudgetNoted(budget_subject(record), "AccountReset", message, warning=True))
@@ -248,30 +250,37 @@ class BudgetReconciler:
         )
 
     def _trouble(self, memory: BudgetMemory) -> Trouble | None:
-        if memory.lost:
-            return Trouble("AccountLost", LOST)
+        """The first that holds gives the reason; the message tells of all."""
+        first, *others = (*self._troubles(memory), None)
+        if first is None:
+            return None
+        more = (f"{each.reason}: {each.message}" for each in others if each is not None)
+        return structs.replace(first, message=". ".join((first.message, *more)))
+
+    def _troubles(self, memory: BudgetMemory) -> Iterator[Trouble]:
+        if memory.lost_until is not None and self._clock.now() < memory.lost_until:
+            yield Trouble(ACCOUNT_LOST, LOST)
         if self._silent_for() > STALE_AFTER:
-            return Trouble("CacheStale", STALE)
+            yield Trouble("CacheStale", STALE)
         if memory.blocked:
             names = ", ".join(sorted(memory.pods[uid].key.name for uid in memory.blocked if uid in memory.pods))
             if names and memory.stops_pods:
                 paused = memory.spec.enforcement.action == "Pause"
                 done = "paused" if paused else "evicted"
-                return Trouble("PauseBlocked" if paused else "EvictionBlocked", BLOCKED.format(done, names))
+                yield Trouble("PauseBlocked" if paused else "EvictionBlocked", BLOCKED.format(done, names))
         if memory.spec.enforcement.action == "Evict" and memory.closed and (running := self._run_on(memory)):
-            return Trouble("EvictedPodsRun", running)
+            yield Trouble("EvictedPodsRun", running)
         if memory.closed and (owners := memory.evicted.told()):
-            return Trouble("OwnerRecreates", owners)
+            yield Trouble("OwnerRecreates", owners)
         if running := unpaused_text(self._pauser.unpaused(memory)):
-            return Trouble("PauseUnavailable", running)
+            yield Trouble("PauseUnavailable", running)
         if (trouble := self._policies.trouble(memory.spec)) is not None:
-            return trouble
+            yield trouble
         if memory.as_one:
-            return Trouble("AccountFull", FULL.format(memory.as_one))
+            yield Trouble("AccountFull", FULL.format(memory.as_one))
         if memory.claiming:
             pods = len(memory.claiming)
-            return Trouble("ClaimsNotCounted", CLAIMS.format(f"{pods} pod uses" if pods == 1 else f"{pods} pods use"))
-        return None
+            yield Trouble("ClaimsNotCounted", CLAIMS.format(f"{pods} pod uses" if pods == 1 else f"{pods} pods use"))
 
     def _run_on(self, memory: BudgetMemory) -> str:
         return run_on_text(run_on(memory.pods.values(), seconds(self._clock.now())))
@@ -359,6 +368,7 @@ class BudgetReconciler:
             moments += [now + ITS_TURN] if self._enforcer.waits(memory, now) else []
             again_at = (memory.evicted.not_before(pod) for pod in memory.pods.values())
             moments += [each for each in again_at if each is not None and each > now]
+        moments += [memory.lost_until] if memory.lost_until is not None and memory.lost_until > now else []
         if self._trouble(memory) != memory.told.trouble:
             moments.append(now)
         return min(moments, default=None)
