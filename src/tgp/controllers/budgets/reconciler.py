@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import structs, to_builtins
 
 from tgp.adapters.kube.event_channel import EventChannel
-from tgp.api.budget import GPUWorkloadBudget
+from tgp.api.budget import WINDOW_HOURS_MAX, GPUWorkloadBudget
 from tgp.api.resource import GPU_WORKLOAD_BUDGET
 from tgp.api.values import rfc3339
 from tgp.controllers.budgets.admission import PolicyCheck, set_label
@@ -19,7 +19,7 @@ from tgp.controllers.budgets.memory import BudgetMemory
 from tgp.controllers.budgets.pauser import Pauser
 from tgp.controllers.budgets.tracker import BudgetTracker
 from tgp.controllers.status_writer import StatusWriter
-from tgp.core.budgets.account import USED
+from tgp.core.budgets.account import HOUR, USED
 from tgp.core.budgets.admission import closed
 from tgp.core.budgets.archive import ACCOUNT_FINALIZER, KeptAccount, kept, kept_until
 from tgp.core.budgets.assess import Assessment, assess, hours_text
@@ -124,10 +124,8 @@ class BudgetReconciler:
         if not record.deleting and ACCOUNT_FINALIZER not in record.finalizers:
             await self._finalize(record, (*record.finalizers, ACCOUNT_FINALIZER))
             return self._clock.now()  # by the next reconcile, which sees this write
-        if record.value is None:  # of a newer version
-            self._ignore(record, newer=True)
-            if record.deleting:
-                await self._leave(record)
+        if record.value is None:
+            await self._leave_unread(record)
             return None
         problem = spec_problem(record.value.spec, key.namespace, self._namespace)
         if not record.deleting and await set_label(self._cluster, record, counts=problem is None):
@@ -341,17 +339,36 @@ class BudgetReconciler:
         self, record: KubeObject[GPUWorkloadBudget], budget: GPUWorkloadBudget, reason: str, why: str
     ) -> None:
         if record.deleting:  # kept as it is, for a version that can read it
-            now, spec = self._clock.now(), budget.spec
-            until = kept_until(window_of(spec.quota), seconds(now))
-            if text := budget.status.account:  # one that never counted leaves what one before it used
-                await self._archive.keep(
-                    record.key, record.uid_text, KeptAccount(spec.gpu_resource_name, seconds(now), until, text), now
-                )
+            spec = budget.spec
+            await self._keep_text(record, spec.gpu_resource_name, window_of(spec.quota), budget.status.account or "")
             await self._leave(record)
             return
         await self._status_writer.write(
             record, [ConditionUpdate(READY, False, reason, why), ConditionUpdate(DEGRADED, True, reason, why)]
         )
+
+    async def _leave_unread(self, record: KubeObject[GPUWorkloadBudget]) -> None:
+        """A newer version has written its spec. Once it is deleted its account is kept, as every version has it."""
+        self._ignore(record, newer=True)
+        if not record.deleting:
+            return
+        try:
+            spec = (await self._cluster.read(GPU_WORKLOAD_BUDGET, record.key)).get("spec") or {}
+        except NotFound:
+            return
+        resource, quota, account = spec.get("gpuResourceName"), spec.get("quota"), record.status.get("account")
+        hours = quota.get("windowHours") if isinstance(quota, dict) else None
+        window = hours * HOUR if isinstance(hours, int) and 0 < hours <= WINDOW_HOURS_MAX else 0
+        if isinstance(resource, str) and isinstance(account, str):
+            await self._keep_text(record, resource, window, account)
+        await self._leave(record)
+
+    async def _keep_text(self, record: KubeObject[GPUWorkloadBudget], resource: str, window: int, text: str) -> None:
+        """As the status has it. One that never counted leaves what one before it used."""
+        if text:
+            now = self._clock.now()
+            account = KeptAccount(resource, seconds(now), kept_until(window, seconds(now)), text)
+            await self._archive.keep(record.key, record.uid_text, account, now)
 
     def _next_look(
         self, record: KubeObject[GPUWorkloadBudget], memory: BudgetMemory, seen: Assessment, now: datetime
