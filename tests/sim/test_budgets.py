@@ -424,12 +424,47 @@ def test_a_pod_that_a_disruption_budget_holds_is_passed_over_and_said(world, nam
     assert pods(world) == []
 
 
-def test_an_owner_that_starts_evicted_pods_again_is_named_and_they_go_at_growing_distances(world):
-    a_budget(world, hours="0.1", action="Evict", gracePeriodSeconds=0)
+def a_deployment(world: World) -> None:
     container = {"name": "main", "image": "web:1", "resources": {"requests": {"cpu": "1"}}}
     template = {"metadata": {"labels": {**CPU, "app": "web"}}, "spec": {"containers": [container]}}
     spec = {"replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "template": template}
     create(world, DEPLOYMENT, "web", "default", spec=spec)
+
+
+def test_an_operator_that_starts_again_and_again_evicts_an_owners_pods_once_a_minute_at_most(world):
+    a_budget(world, hours="0.1", action="Evict", gracePeriodSeconds=0)
+    a_deployment(world)
+    world.run(minutes=7)
+    before = reasons(world).count("Evicted") // 2  # on the pod, and on its budget
+    assert before >= 1
+    for _ in range(20):
+        world.processes["operator-0"].crash(restart_after=1)
+        world.run(seconds=15)
+    assert reasons(world).count("Evicted") // 2 - before <= 6
+
+
+def test_an_operator_that_dies_before_it_writes_that_it_acted_reports_once(world):
+    a_budget(world, hours="0.1", action="AlertOnly", gracePeriodSeconds=0)
+    shipped, dies = StatusWriter.write, [True] * 3
+
+    async def write(self: StatusWriter, record: Any, updates: Any, parts: Any = None, **more: Any) -> None:
+        if parts is not None and "lastEnforcementAt" in parts and dies:
+            dies.pop()
+            await asyncio.sleep(5)  # Events are sent meanwhile
+            world.processes["operator-0"].crash(restart_after=1)
+            await asyncio.sleep(60)
+        await shipped(self, record, updates, parts, **more)
+
+    a_team_pod(world, "one")
+    with patch.object(StatusWriter, "write", write):
+        world.run(minutes=10)
+    assert dies == []
+    assert reasons(world).count("QuotaExceeded") == 1
+
+
+def test_an_owner_that_starts_evicted_pods_again_is_named_and_they_go_at_growing_distances(world):
+    a_budget(world, hours="0.1", action="Evict", gracePeriodSeconds=0)
+    a_deployment(world)
     world.run(minutes=10)
     assert condition(world, "Degraded") == ("True", "OwnerRecreates")
     world.run(minutes=60)

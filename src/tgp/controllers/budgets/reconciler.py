@@ -175,6 +175,7 @@ class BudgetReconciler:
             seen = assess(memory.limits, memory.account, seconds(self._clock.now()), exceeded=True)
             saying = self._saying(record, memory, seen, now)
             await self._write(record, memory, seen, saying, {"lastEnforcementAt": rfc3339(now)})
+            self._enforcer.report(record, memory)
         return _earliest(self._next_look(record, memory, seen, now), asked_again)
 
     async def _memory_of(self, record: KubeObject[GPUWorkloadBudget], budget: GPUWorkloadBudget) -> BudgetMemory | None:

@@ -213,6 +213,8 @@ class BudgetTracker:
             seen={uid: pod.resource_version for uid, pod in pods.items()},
         )
         memory.pods = {uid: pod for uid, pod in pods.items() if uid in account.open}
+        if memory.closed and status.last_enforcement_at is not None:
+            memory.evicted.take_up(memory.pods.values(), status.last_enforcement_at)
         ends = {each.uid: each.end or 0 for each in listed}
         memory.finished = {uid: max(counted[uid], ends.get(uid, 0)) for uid, pod in pods.items() if pod.over}
         memory.unwritten = set(memory.finished) if changed else set()
