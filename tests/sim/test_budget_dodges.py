@@ -1,7 +1,7 @@
 """What a team may try for hours that do not count: each way is counted all the same."""
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,7 +10,7 @@ from tests.sim.an_operator import create
 from tests.sim.cluster.manifests import a_pod
 from tests.sim.test_budget_lives import delete
 from tests.sim.test_budget_pauses import a_job, suspended
-from tests.sim.test_budgets import CPU, a_budget, a_team_pod, begin, condition, consumed, ran, reasons, status
+from tests.sim.test_budgets import CPU, a_budget, a_team_pod, begin, condition, consumed, lasted, ran, reasons, status
 from tgp.api.resource import CONFIG_MAP, GPU_WORKLOAD_BUDGET, JOB, NAMESPACE, NODE, POD
 from tgp.core.budgets.account import fresh
 from tgp.core.budgets.packing import pack
@@ -424,14 +424,6 @@ def test_a_pod_that_the_weights_no_longer_name_counts_until_it_ends_and_no_longe
 
 
 # -- statuses of pods, and Nodes ---------------------------------------------------------------------------------------
-
-
-def lasted(world: World, name: str) -> float:
-    """Seconds since its container started."""
-    pod = world.api.local_api.get(POD, "default", name)
-    assert pod is not None
-    (row,) = pod["status"]["containerStatuses"]
-    return (world.clock.now() - datetime.fromisoformat(row["state"]["running"]["startedAt"])).total_seconds()
 
 
 def forge(world: World, name: str, **status: Any) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from tgp.core.budgets.pause import PAUSED_AT
 from tgp.core.budgets.quota import counted_by, fresh_account, limits_of
 from tgp.core.budgets.spans import (
     STATUS_DELAY,
+    WATCH_DELAY,
     Sighting,
     counts,
     seconds,
@@ -202,7 +203,7 @@ class BudgetTracker:
         if not shown and (not listed_again or self._shows_nothing()):
             return None
         watched = self._watched_until()
-        alive_until = max(account.at, seconds(watched)) if watched is not None else account.at
+        alive_until = max(account.at, seconds(watched) - WATCH_DELAY) if watched is not None else account.at
         counted = {uid: account.ended.get(uid, account.at) for uid in pods}
         listed = list(self._listed(memory, pods, seconds(now), alive_until))
         changed = take_up(
