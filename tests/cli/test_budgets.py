@@ -286,3 +286,19 @@ def test_until_is_read_as_people_write_it(written, meant):
 def test_an_until_that_means_nothing_is_refused(written):
     with pytest.raises(click.BadParameter):
         until(written, datetime(2026, 11, 17, 12, tzinfo=UTC))
+
+
+def test_what_is_unsure_names_pods_since_when_and_the_hours_of_those_that_are_gone(cluster):
+    world = cluster.world
+    a_budget(world)
+    for name in ("gone", "silent"):
+        a_team_pod(world, name)
+    world.run(minutes=10)
+    world.processes["operator-0"].crash(restart_after=600)
+    world.api.local_api.delete(POD, "default", "gone", grace_seconds=0)
+    world.run(minutes=15)
+    world.cluster.power_off("node-0")
+    world.run(minutes=5)
+    said = " ".join(cluster.said("why", "budget/team-a").split())
+    assert re.search(r"the Nodes of these pods do not report: silent \(since \d\d:\d\d:\d\dZ\)", said), said
+    assert re.search(r"and between \d\d:00:00Z and \d\d:00:00Z no operator watched for a while", said), said

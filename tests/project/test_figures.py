@@ -41,7 +41,7 @@ from tgp.controllers.pools import memory
 from tgp.controllers.pools.planner import PLANNED_WITHIN
 from tgp.controllers.requests import fresh_read_check, launch, observe
 from tgp.core.access import certificate, kept_answers, token
-from tgp.core.budgets import account, recreation, resume, spans, victims
+from tgp.core.budgets import account, packing, recreation, resume, spans, victims
 from tgp.core.budgets.status import GATHERED, IDLE_AFTER
 from tgp.core.classes import default_class, market_status
 from tgp.core.disruption import candidates, causes, exchange, health, market_moves, moves, restart_cost
@@ -282,6 +282,9 @@ FIGURES = (
     Figure(SAFETY, "stays in the mesh for more than {}", of_seconds(joining.OUT_OF_THE_MESH)),
     Figure(BUDGETS, "of the window (at least {})", of_seconds(resume.AT_LEAST)),
     Figure(ACCOUNTING, "is believed if it is at most {} older", of_seconds(spans.STATUS_DELAY)),
+    Figure(ACCOUNTING, "of an end is believed within the same {}", of_seconds(spans.STATUS_DELAY)),
+    Figure(ACCOUNTING, "One case remains: a pod waits {} for its image", of_seconds(spans.STATUS_DELAY)),
+    Figure(BUDGETS, "or lies more than {} ahead", of_seconds(packing.AHEAD)),
     Figure(ACCOUNTING, "those that ended in the last {}", of_seconds(account.ENDED_KEPT)),
     Figure(ACCOUNTING, "finished more than {} before", of_seconds(account.COUNTED_BEFORE)),
     Figure(ACCOUNTING, "ended more than {} before the last write", of_seconds(account.COUNTED_BEFORE)),

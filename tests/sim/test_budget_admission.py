@@ -6,6 +6,7 @@ from unittest.mock import patch
 
 import pytest
 
+from tests.sim.an_operator import NAMESPACE_NAME, create
 from tests.sim.cluster.manifests import a_pod
 from tests.sim.test_budgets import CPU, a_budget, a_team_pod, begin, condition, reasons, status
 from tgp.adapters.kube.store import Store
@@ -231,6 +232,32 @@ def test_policies_that_are_missing_are_said_with_what_to_do_and_enforcement_goes
     create_object(world.api, install_binding)
     world.run(minutes=2)
     assert condition(world, "Degraded") == ("False", "ReconcileSucceeded")
+
+
+def test_a_binding_that_looks_for_budgets_in_another_namespace_is_said(world):
+    """deploy/policies.yaml names tgp-system: applied as it is, it misses an operator of another namespace."""
+    binding, change = "tgp-budgets-deny-namespaces", {"spec": {"paramRef": {"namespace": "elsewhere"}}}
+    world.api.local_api.merge_patch(VALIDATING_ADMISSION_POLICY_BINDING, "", binding, change)
+    spec = {
+        "namespaceSelector": {},
+        "selector": {"matchLabels": CPU},
+        "quota": {"gpuHours": 1, "windowHours": 1},
+        "enforcement": {"action": "Evict", "admission": "Deny"},
+        "gpuResourceName": "cpu",
+    }
+    create(world, GPU_WORKLOAD_BUDGET, "wide", NAMESPACE_NAME, spec=spec)
+    world.run(minutes=1)
+
+    def degraded() -> dict[str, Any]:
+        found = world.api.local_api.get(GPU_WORKLOAD_BUDGET, NAMESPACE_NAME, "wide")
+        return next(row for row in found["status"]["conditions"] if row["type"] == "Degraded")
+
+    assert degraded()["reason"] == "AdmissionUnavailable"
+    assert f"spec.paramRef.namespace to {NAMESPACE_NAME}" in degraded()["message"]
+    change = {"spec": {"paramRef": {"namespace": NAMESPACE_NAME}}}
+    world.api.local_api.merge_patch(VALIDATING_ADMISSION_POLICY_BINDING, "", binding, change)
+    world.run(minutes=2)
+    assert degraded()["status"] == "False"
 
 
 def test_pods_gated_before_a_downgrade_of_kubernetes_are_let_go_when_hours_are_back(world):

@@ -1,7 +1,7 @@
 """What a team may try for hours that do not count: each way is counted all the same."""
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,7 +10,7 @@ from tests.sim.an_operator import create
 from tests.sim.cluster.manifests import a_pod
 from tests.sim.test_budget_lives import delete
 from tests.sim.test_budget_pauses import a_job, suspended
-from tests.sim.test_budgets import CPU, a_budget, a_team_pod, begin, condition, consumed, ran, reasons, status
+from tests.sim.test_budgets import CPU, a_budget, a_team_pod, begin, condition, consumed, lasted, ran, reasons, status
 from tgp.api.resource import CONFIG_MAP, GPU_WORKLOAD_BUDGET, JOB, NAMESPACE, NODE, POD
 from tgp.core.budgets.account import fresh
 from tgp.core.budgets.packing import pack
@@ -109,6 +109,23 @@ def test_an_account_that_is_removed_while_the_operator_is_away_is_said_to_be_los
     world.run(minutes=3)
     assert consumed(world) == pytest.approx(before, abs=1)
     assert condition(world, "Degraded") == ("True", "AccountLost")
+
+
+def test_a_lost_account_is_said_until_what_was_lost_would_have_left_the_window_and_hides_nothing(world):
+    a_budget(world, hours="0.1", window=2, action="Pause", gracePeriodSeconds=0)
+    a_team_pod(world, "one")
+    world.run(minutes=8)
+    world.processes["operator-0"].crash(restart_after=30)
+    edit = {"status": {"account": None, "consumedGpuHours": None}}
+    world.api.local_api.merge_patch(GPU_WORKLOAD_BUDGET, "default", "team-a", edit, "status")
+    world.run(minutes=10)
+    world.processes["operator-0"].crash(restart_after=30)
+    world.run(minutes=10)
+    assert condition(world, "Degraded") == ("True", "AccountLost")
+    (said,) = [row["message"] for row in status(world)["conditions"] if row["type"] == "Degraded"]
+    assert "PauseUnavailable: " in said
+    world.run(minutes=110)
+    assert condition(world, "Degraded") == ("True", "PauseUnavailable")
 
 
 FORGED_ACCOUNTS = {"no width": {"width": 0}, "of next year": {"at": 365 * 86_400}, "of no time": {"at": 2**62}}
@@ -407,14 +424,6 @@ def test_a_pod_that_the_weights_no_longer_name_counts_until_it_ends_and_no_longe
 
 
 # -- statuses of pods, and Nodes ---------------------------------------------------------------------------------------
-
-
-def lasted(world: World, name: str) -> float:
-    """Seconds since its container started."""
-    pod = world.api.local_api.get(POD, "default", name)
-    assert pod is not None
-    (row,) = pod["status"]["containerStatuses"]
-    return (world.clock.now() - datetime.fromisoformat(row["state"]["running"]["startedAt"])).total_seconds()
 
 
 def forge(world: World, name: str, **status: Any) -> dict[str, Any]:

@@ -14,9 +14,18 @@ from tests.sim.cluster.manifests import a_pod
 from tgp.adapters.kube.events import CORE_EVENT
 from tgp.adapters.kube.operator_cluster import OperatorCluster
 from tgp.adapters.kube.store import Store
-from tgp.api.resource import DEPLOYMENT, GPU_WORKLOAD_BUDGET, LEGACY_BUDGET, NAMESPACE, NODE, POD, POD_DISRUPTION_BUDGET
+from tgp.api.resource import (
+    DEPLOYMENT,
+    GPU_WORKLOAD_BUDGET,
+    LEASE,
+    LEGACY_BUDGET,
+    NAMESPACE,
+    NODE,
+    POD,
+    POD_DISRUPTION_BUDGET,
+)
 from tgp.controllers.status_writer import StatusWriter
-from tgp.core.budgets.spans import seconds
+from tgp.core.budgets.spans import WATCH_DELAY, seconds
 from tgp.sim.apiserver.faults import Hit
 from tgp.sim.apiserver.registry import Served
 from tgp.sim.checkers.budgets import BudgetWatch
@@ -109,6 +118,14 @@ def ran(world: World, name: str) -> float:
     ended = row["state"]["terminated"]
     start, end = (datetime.fromisoformat(ended[key]) for key in ("startedAt", "finishedAt"))
     return seconds(end) - seconds(start)
+
+
+def lasted(world: World, name: str) -> float:
+    """Seconds since its container started."""
+    pod = world.api.local_api.get(POD, "default", name)
+    assert pod is not None
+    (row,) = pod["status"]["containerStatuses"]
+    return (world.clock.now() - datetime.fromisoformat(row["state"]["running"]["startedAt"])).total_seconds()
 
 
 def test_what_ran_is_counted_to_the_second_and_deleting_it_refunds_nothing(world):
@@ -225,7 +242,10 @@ def test_pods_that_go_while_the_operator_is_away_count_until_it_is_back_and_the_
     a_budget(world)
     a_team_pod(world, "one")
     world.run(minutes=10)
+    started = world.clock.now().timestamp() - lasted(world, "one")
     world.processes["operator-0"].crash(restart_after=600)
+    leases = {each["metadata"]["name"]: each["spec"] for each in world.api.local_api.objects(LEASE)}
+    renewed = leases["tgp-operator"]["renewTime"]
     world.run(seconds=60)
     world.api.local_api.delete(POD, "default", "one")
     world.run(minutes=15)
@@ -235,6 +255,8 @@ def test_pods_that_go_while_the_operator_is_away_count_until_it_is_back_and_the_
     assert consumed(world) >= truth - 31
     assert consumed(world) - unsure <= truth
     assert unsure == pytest.approx(600, abs=60)
+    heard = datetime.fromisoformat(renewed).timestamp() - WATCH_DELAY
+    assert started + consumed(world) - unsure == pytest.approx(heard, abs=1), "what a watch shows comes a little later"
 
 
 def test_a_status_that_is_wiped_or_edited_is_put_back(world):
@@ -424,12 +446,47 @@ def test_a_pod_that_a_disruption_budget_holds_is_passed_over_and_said(world, nam
     assert pods(world) == []
 
 
-def test_an_owner_that_starts_evicted_pods_again_is_named_and_they_go_at_growing_distances(world):
-    a_budget(world, hours="0.1", action="Evict", gracePeriodSeconds=0)
+def a_deployment(world: World) -> None:
     container = {"name": "main", "image": "web:1", "resources": {"requests": {"cpu": "1"}}}
     template = {"metadata": {"labels": {**CPU, "app": "web"}}, "spec": {"containers": [container]}}
     spec = {"replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "template": template}
     create(world, DEPLOYMENT, "web", "default", spec=spec)
+
+
+def test_an_operator_that_starts_again_and_again_evicts_an_owners_pods_once_a_minute_at_most(world):
+    a_budget(world, hours="0.1", action="Evict", gracePeriodSeconds=0)
+    a_deployment(world)
+    world.run(minutes=7)
+    before = reasons(world).count("Evicted") // 2  # on the pod, and on its budget
+    assert before >= 1
+    for _ in range(20):
+        world.processes["operator-0"].crash(restart_after=1)
+        world.run(seconds=15)
+    assert reasons(world).count("Evicted") // 2 - before <= 6
+
+
+def test_an_operator_that_dies_before_it_writes_that_it_acted_reports_once(world):
+    a_budget(world, hours="0.1", action="AlertOnly", gracePeriodSeconds=0)
+    shipped, dies = StatusWriter.write, [True] * 3
+
+    async def write(self: StatusWriter, record: Any, updates: Any, parts: Any = None, **more: Any) -> None:
+        if parts is not None and "lastEnforcementAt" in parts and dies:
+            dies.pop()
+            await asyncio.sleep(5)  # Events are sent meanwhile
+            world.processes["operator-0"].crash(restart_after=1)
+            await asyncio.sleep(60)
+        await shipped(self, record, updates, parts, **more)
+
+    a_team_pod(world, "one")
+    with patch.object(StatusWriter, "write", write):
+        world.run(minutes=10)
+    assert dies == []
+    assert reasons(world).count("QuotaExceeded") == 1
+
+
+def test_an_owner_that_starts_evicted_pods_again_is_named_and_they_go_at_growing_distances(world):
+    a_budget(world, hours="0.1", action="Evict", gracePeriodSeconds=0)
+    a_deployment(world)
     world.run(minutes=10)
     assert condition(world, "Degraded") == ("True", "OwnerRecreates")
     world.run(minutes=60)

@@ -9,7 +9,7 @@ import pytest
 from tests.sim.test_budget_admission import gated, install, used_up
 from tests.sim.test_budget_exact import exact, held
 from tests.sim.test_budget_pauses import edit, exhaust, suspended
-from tests.sim.test_budgets import a_team_pod, begin
+from tests.sim.test_budgets import a_budget, a_team_pod, begin, consumed, reasons
 from tgp.api.resource import CUSTOM_RESOURCE_DEFINITION, GPU_WORKLOAD_BUDGET, POD
 from tgp.core.budgets.admission import LABEL
 from tgp.sim.world import World
@@ -23,14 +23,17 @@ def world() -> Iterator[World]:
         yield world
 
 
-def newer_kind(world: World) -> None:
-    """As a newer version of the operator would install it: with a field of another type."""
-    name = "gpuworkloadbudgets.tgp.io"
-    kind = world.api.local_api.get(CUSTOM_RESOURCE_DEFINITION, "", name)
+CRD = "gpuworkloadbudgets.tgp.io"
+
+
+def newer_kind(world: World) -> list[dict[str, Any]]:
+    """As a newer version of the operator would install it: with a field of another type. Returns what was there."""
+    kind = world.api.local_api.get(CUSTOM_RESOURCE_DEFINITION, "", CRD)
     versions = copy.deepcopy(kind["spec"]["versions"])
     spec = versions[0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
     spec["accounting"] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    world.api.local_api.merge_patch(CUSTOM_RESOURCE_DEFINITION, "", name, {"spec": {"versions": versions}})
+    world.api.local_api.merge_patch(CUSTOM_RESOURCE_DEFINITION, "", CRD, {"spec": {"versions": versions}})
+    return kind["spec"]["versions"]
 
 
 def another(world: World, namespace: str = "default", label: str = "", **spec: Any) -> None:
@@ -90,3 +93,23 @@ def test_pods_wait_for_a_newer_budget_only_where_its_label_says_that_it_gates(wo
     edit(world, quota={"gpuHours": 100})
     world.run(minutes=2)
     assert gated(world) == stays
+
+
+def test_a_budget_of_a_newer_spec_that_is_deleted_leaves_what_it_used(world):
+    a_budget(world)
+    a_team_pod(world, "one", run_for="10m")
+    world.run(minutes=15)
+    used = consumed(world)
+    kind = newer_kind(world)
+    edit(world, accounting={"mode": "Exact"})
+    world.run(seconds=10)
+    world.processes["operator-0"].crash(restart_after=5)
+    world.run(minutes=1)
+    world.api.local_api.delete(GPU_WORKLOAD_BUDGET, "default", "team-a")
+    world.run(seconds=10)
+    assert world.api.local_api.get(GPU_WORKLOAD_BUDGET, "default", "team-a") is None
+    world.api.local_api.merge_patch(CUSTOM_RESOURCE_DEFINITION, "", CRD, {"spec": {"versions": kind}})
+    a_budget(world)
+    world.run(seconds=10)
+    assert consumed(world) == pytest.approx(used, abs=1)
+    assert reasons(world).count("Inherited") == 1

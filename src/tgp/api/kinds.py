@@ -131,6 +131,7 @@ BUDGET = Kind(
         PrinterColumn("Exhausted", ".status.exhaustedAt", doc="When the quota will be used up at the current rate"),
         AGE,
         _condition("QuotaExceeded", "status", "Exceeded", WIDE),
+        PrinterColumn("Calendar", ".spec.quota.calendar", priority=WIDE, doc="Instead of a window: Day, Week or Month"),
         PrinterColumn("Usd", ".status.consumedUsd", priority=WIDE, doc="Dollars used in the window"),
         PrinterColumn("Admission", ".spec.enforcement.admission", priority=WIDE),
         PrinterColumn("Resource", ".spec.gpuResourceName", priority=WIDE),

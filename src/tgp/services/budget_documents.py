@@ -47,7 +47,7 @@ class PodUse:
     name: str  # with its namespace where the budget covers several
     milli: int
     used: int  # in the window
-    unsure: bool  # its Node is silent
+    unsure_since: int | None  # when its Node was last heard of; None: it reports
     started: bool
 
 

@@ -227,7 +227,7 @@ def _use(line: BudgetLine, pod: Pod, held: OpenPod, now: int, *, several: bool) 
     assert line.account is not None, "its pods are those of an account"
     used = held.used(line.account.begins(now), now)
     name = str(pod.key) if several else pod.key.name
-    return PodUse(name, held.milli, used, held.sure_until is not None, held.start is not None)
+    return PodUse(name, held.milli, used, held.sure_until, held.start is not None)
 
 
 def _concerns(

@@ -1,6 +1,6 @@
 """What the chart told the operator, read from its ConfigMap: the commands judge by the same settings."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 

@@ -155,7 +155,7 @@ def test_exact_counting_holds_pods_whether_or_not_the_budget_is_closed():
         ("Deny", "v1.29.4", ["needs Kubernetes 1.30", "this cluster runs v1.29.4", "use admission Off"]),
         ("Gate", "v1.35.1", ["needs Kubernetes 1.36", "this cluster runs v1.35.1", "use admission Deny, or Off"]),
         ("Gate", "v1.29.4", ["needs Kubernetes 1.36", "Next: use admission Off"]),
-        ("Gate", "v1.36.3", ["is not installed", "kubectl apply -f deploy/policies.yaml"]),
+        ("Gate", "v1.36.3", ["is not installed", "Next: helm upgrade", "kubectl apply -f deploy/policies.yaml"]),
         ("Deny", "unreadable", ["is not installed"]),
     ],
 )
@@ -166,6 +166,7 @@ def test_what_cannot_work_is_said_with_what_it_takes(admission, version, words):
 
 def test_a_role_that_is_too_old_is_said():
     assert "deploy/rights.yaml" in unavailable("Deny", PolicyState(forbidden="Policy x"))
+    assert "namespace tgp-system" in unavailable("Deny", PolicyState(elsewhere="Binding x", home="tgp-system"))
     assert unavailable("Deny", PolicyState()) == ""
 
 

@@ -49,3 +49,12 @@ def test_a_budget_that_opens_forgets_them():
     seen.evicted(a_pod(NOW - timedelta(hours=1)), NOW)
     seen.forget()
     assert seen.not_before(a_pod(NOW)) is None
+
+
+def test_a_new_process_waits_the_shortest_distance_from_what_another_one_did():
+    seen, before = OwnerEvictions(), a_pod(NOW - timedelta(hours=1))
+    successor = a_pod(NOW + timedelta(seconds=1))
+    seen.take_up((before, successor), NOW)
+    assert seen.not_before(before) is None
+    assert seen.not_before(successor) == NOW + timedelta(minutes=1)
+    assert seen.told() == ""

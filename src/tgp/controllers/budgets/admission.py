@@ -1,8 +1,9 @@
 """What budgets say when pods are created: the label by which policies select them, and gates that are lifted again."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
+from typing import Any
 
 from tgp.adapters.kube.store import Store
 from tgp.api.budget import GPUWorkloadBudget, GPUWorkloadBudgetSpec
@@ -164,9 +165,10 @@ class GateReconciler:
 class PolicyCheck:
     """Whether the API server has what `enforcement.admission` needs. Asked seldom, and only where a budget needs it."""
 
-    def __init__(self, cluster: Cluster, clock: Clock) -> None:
+    def __init__(self, cluster: Cluster, clock: Clock, home: str) -> None:
         self._cluster = cluster
         self._clock = clock
+        self._home = home  # the operator's namespace, in which budgets over several namespaces are
         self._known: dict[tuple[str, bool], tuple[PolicyState, datetime]] = {}
 
     async def look(self, spec: GPUWorkloadBudgetSpec) -> datetime | None:
@@ -193,12 +195,19 @@ class PolicyCheck:
         (policy, binding), policy_name = PARTS[admission]
         for resource, name in ((policy, policy_name), (binding, binding_of(policy_name, several=several))):
             try:
-                await self._cluster.read(resource, ObjectKey("", name))
+                found = await self._cluster.read(resource, ObjectKey("", name))
             except NotFound:
                 return PolicyState(missing=f"{resource.kind} {name}", version=await self._cluster.version())
             except Forbidden:
                 return PolicyState(forbidden=f"{resource.kind} {name}")
+            if several and resource is binding and _namespace_of(found) != self._home:
+                return PolicyState(elsewhere=f"{resource.kind} {name}", home=self._home)
         return PolicyState()
+
+
+def _namespace_of(binding: Mapping[str, Any]) -> str:
+    """In which it looks for budgets; empty: the pod's own."""
+    return str((binding.get("spec", {}).get("paramRef") or {}).get("namespace") or "")
 
 
 def _needed(spec: GPUWorkloadBudgetSpec) -> tuple[str, bool]:

@@ -69,7 +69,7 @@ def _counting(deps: Deps, stores: Stores, budgets: Budgets) -> Controller:
         list_pods_and_nodes=list_pods_and_nodes,
         list_budgets=lambda: deps.caches.list_again(stores.budgets),
         gated=budgets.gated,
-        policies=PolicyCheck(deps.cluster, deps.clock),
+        policies=PolicyCheck(deps.cluster, deps.clock, deps.settings.namespace),
         counted=stores.counted,
         namespace=deps.settings.namespace,
     )

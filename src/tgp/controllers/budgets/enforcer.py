@@ -63,17 +63,13 @@ class BudgetEnforcer:
     async def enforce(
         self, record: KubeObject[GPUWorkloadBudget], memory: BudgetMemory, seen: Assessment, now: datetime
     ) -> bool:
-        """Whether something was done."""
+        """Whether something was done. What only reports does so by `report`, once that is written."""
         assert record.value is not None
         last, since = record.value.status.last_enforcement_at, memory.told.exceeded_at
         assert since is not None, "only beyond the quota"
         action = memory.spec.enforcement.action
         if action == "AlertOnly":
-            if last is not None and last >= since:
-                return False
-            message = "The quota is used up. No pod is stopped: the action is AlertOnly"
-            self._journal.note(BudgetNoted(budget_subject(record), "QuotaExceeded", message, warning=True))
-            return True
+            return last is None or last < since
         memory.enforced_at = now
         begun = seconds(since) + memory.spec.enforcement.grace_period_seconds
         by = back_by(memory.account.rolls, begun, seen.now)
@@ -100,6 +96,11 @@ class BudgetEnforcer:
             for pod in victim.pods:
                 acted = await self._evict(record, memory, pod, now) or acted
         return acted
+
+    def report(self, record: KubeObject[GPUWorkloadBudget], memory: BudgetMemory) -> None:
+        if memory.spec.enforcement.action == "AlertOnly":
+            message = "The quota is used up. No pod is stopped: the action is AlertOnly"
+            self._journal.note(BudgetNoted(budget_subject(record), "QuotaExceeded", message, warning=True))
 
     async def _pause(
         self,

@@ -14,7 +14,7 @@ from tgp.api.resource import JOB, POD
 from tgp.controllers.budgets.api_groups import ApiGroups
 from tgp.controllers.budgets.indexes import BUDGET_PODS, PAUSED_JOBS, marked, unplaced
 from tgp.controllers.budgets.memory import BudgetMemory
-from tgp.controllers.budgets.releases import HOLD, RELEASE, Outcome, Releases
+from tgp.controllers.budgets.releases import Outcome, Releases
 from tgp.controllers.budgets.tracker import BudgetTracker
 from tgp.core.budgets.admission import EXACT, LABEL, LABEL_OF_SEVERAL
 from tgp.core.budgets.pause import PAUSED_AT, PAUSED_BY, held_back, manager_of, resume_change
@@ -77,7 +77,7 @@ class HoldsReconciler:
             return now + LOOK_AGAIN
         late = False
         for pod in uncounted:
-            late = not await self._change_pod(pod, finalizers((*pod.finalizers, COUNTED)), now, HOLD) or late
+            late = not await self._change_pod(pod, finalizers((*pod.finalizers, COUNTED)), now, hold=True) or late
         for pod in pods:
             late = not await self._look_at_pod(pod, now) or late
         if late:
@@ -208,8 +208,8 @@ class HoldsReconciler:
             return True
         return await self._change_pod(pod, resume_change(pod.annotations, resume=False), now)
 
-    async def _change_pod(self, pod: Pod, change: Mapping[str, Any], now: datetime, reason: str = RELEASE) -> bool:
-        return await self._releases.change(POD, pod, change, now, reason=reason) != Outcome.OUTDATED
+    async def _change_pod(self, pod: Pod, change: Mapping[str, Any], now: datetime, *, hold: bool = False) -> bool:
+        return await self._releases.change(POD, pod, change, now, hold=hold) != Outcome.OUTDATED
 
     def _uncounted(self, namespace: str) -> list[Pod]:
         """Pods of budgets that count exactly, without the finalizer."""

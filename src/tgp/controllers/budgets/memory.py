@@ -33,7 +33,8 @@ class BudgetMemory:
     account: BudgetAccount
     written: str  # the account as the status holds it
     told: Told
-    lost: bool = False  # the account could not be read, and was made again from what is there
+    # Until when use that was lost may count: the account could not be read, and was made again from what is there.
+    lost_until: datetime | None = None
     kept: KeptAccount | None = None  # of a deleted budget of this name, to be dropped once it is in our own account
     archived: bool = False  # the budget is being deleted, and its account is kept
     pods: dict[bytes, Pod] = field(default_factory=dict)  # the open ones

@@ -1,14 +1,14 @@
 """GPUWorkloadBudgets: what pods used is kept in the status; beyond the quota they are acted on, once each."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
-from msgspec import to_builtins
+from msgspec import structs, to_builtins
 
 from tgp.adapters.kube.event_channel import EventChannel
-from tgp.api.budget import GPUWorkloadBudget
+from tgp.api.budget import WINDOW_HOURS_MAX, GPUWorkloadBudget
 from tgp.api.resource import GPU_WORKLOAD_BUDGET
 from tgp.api.values import rfc3339
 from tgp.controllers.budgets.admission import PolicyCheck, set_label
@@ -19,7 +19,7 @@ from tgp.controllers.budgets.memory import BudgetMemory
 from tgp.controllers.budgets.pauser import Pauser
 from tgp.controllers.budgets.tracker import BudgetTracker
 from tgp.controllers.status_writer import StatusWriter
-from tgp.core.budgets.account import USED
+from tgp.core.budgets.account import HOUR, USED
 from tgp.core.budgets.admission import closed
 from tgp.core.budgets.archive import ACCOUNT_FINALIZER, KeptAccount, kept, kept_until
 from tgp.core.budgets.assess import Assessment, assess, hours_text
@@ -30,6 +30,7 @@ from tgp.core.budgets.quota import limits_of, spec_problem, window_of
 from tgp.core.budgets.reset import reset_asked
 from tgp.core.budgets.spans import seconds
 from tgp.core.budgets.status import (
+    ACCOUNT_LOST,
     DEGRADED,
     GATHERED,
     IDLE_AFTER,
@@ -125,10 +126,8 @@ class BudgetReconciler:
         if not record.deleting and ACCOUNT_FINALIZER not in record.finalizers:
             await self._finalize(record, (*record.finalizers, ACCOUNT_FINALIZER))
             return self._clock.now()  # by the next reconcile, which sees this write
-        if record.value is None:  # of a newer version
-            self._ignore(record, newer=True)
-            if record.deleting:
-                await self._leave(record)
+        if record.value is None:
+            await self._leave_unread(record)
             return None
         problem = spec_problem(record.value.spec, key.namespace, self._namespace)
         if not record.deleting and await set_label(self._cluster, record, counts=problem is None):
@@ -178,6 +177,7 @@ class BudgetReconciler:
             seen = assess(memory.limits, memory.account, seconds(self._clock.now()), exceeded=True)
             saying = self._saying(record, memory, seen, now)
             await self._write(record, memory, seen, saying, {"lastEnforcementAt": rfc3339(now)})
+            self._enforcer.report(record, memory)
         return _earliest(self._next_look(record, memory, seen, now), asked_again)
 
     async def _memory_of(self, record: KubeObject[GPUWorkloadBudget], budget: GPUWorkloadBudget) -> BudgetMemory | None:
@@ -224,6 +224,7 @@ class BudgetReconciler:
             return
         used = hours_text(memory.account.used(USED, seconds(now)))
         memory.account.reset(seconds(now))
+        memory.lost_until = None
         memory.largest, memory.reset_at, memory.changed_at = (), asked.at, memory.changed_at or now - GATHERED
         message = f"{asked.who} reset the account at {rfc3339(asked.at)}: {used} GPU-hours no longer count"
         self._journal.note(BudgetNoted(budget_subject(record), "AccountReset", message, warning=True))
@@ -250,30 +251,37 @@ class BudgetReconciler:
         )
 
     def _trouble(self, memory: BudgetMemory) -> Trouble | None:
-        if memory.lost:
-            return Trouble("AccountLost", LOST)
+        """The first that holds gives the reason; the message tells of all."""
+        first, *others = (*self._troubles(memory), None)
+        if first is None:
+            return None
+        more = (f"{each.reason}: {each.message}" for each in others if each is not None)
+        return structs.replace(first, message=". ".join((first.message, *more)))
+
+    def _troubles(self, memory: BudgetMemory) -> Iterator[Trouble]:
+        if memory.lost_until is not None and self._clock.now() < memory.lost_until:
+            yield Trouble(ACCOUNT_LOST, LOST)
         if self._silent_for() > STALE_AFTER:
-            return Trouble("CacheStale", STALE)
+            yield Trouble("CacheStale", STALE)
         if memory.blocked:
             names = ", ".join(sorted(memory.pods[uid].key.name for uid in memory.blocked if uid in memory.pods))
             if names and memory.stops_pods:
                 paused = memory.spec.enforcement.action == "Pause"
                 done = "paused" if paused else "evicted"
-                return Trouble("PauseBlocked" if paused else "EvictionBlocked", BLOCKED.format(done, names))
+                yield Trouble("PauseBlocked" if paused else "EvictionBlocked", BLOCKED.format(done, names))
         if memory.spec.enforcement.action == "Evict" and memory.closed and (running := self._run_on(memory)):
-            return Trouble("EvictedPodsRun", running)
+            yield Trouble("EvictedPodsRun", running)
         if memory.closed and (owners := memory.evicted.told()):
-            return Trouble("OwnerRecreates", owners)
+            yield Trouble("OwnerRecreates", owners)
         if running := unpaused_text(self._pauser.unpaused(memory)):
-            return Trouble("PauseUnavailable", running)
+            yield Trouble("PauseUnavailable", running)
         if (trouble := self._policies.trouble(memory.spec)) is not None:
-            return trouble
+            yield trouble
         if memory.as_one:
-            return Trouble("AccountFull", FULL.format(memory.as_one))
+            yield Trouble("AccountFull", FULL.format(memory.as_one))
         if memory.claiming:
             pods = len(memory.claiming)
-            return Trouble("ClaimsNotCounted", CLAIMS.format(f"{pods} pod uses" if pods == 1 else f"{pods} pods use"))
-        return None
+            yield Trouble("ClaimsNotCounted", CLAIMS.format(f"{pods} pod uses" if pods == 1 else f"{pods} pods use"))
 
     def _run_on(self, memory: BudgetMemory) -> str:
         return run_on_text(run_on(memory.pods.values(), seconds(self._clock.now())))
@@ -334,17 +342,36 @@ class BudgetReconciler:
         self, record: KubeObject[GPUWorkloadBudget], budget: GPUWorkloadBudget, reason: str, why: str
     ) -> None:
         if record.deleting:  # kept as it is, for a version that can read it
-            now, spec = self._clock.now(), budget.spec
-            until = kept_until(window_of(spec.quota), seconds(now))
-            if text := budget.status.account:  # one that never counted leaves what one before it used
-                await self._archive.keep(
-                    record.key, record.uid_text, KeptAccount(spec.gpu_resource_name, seconds(now), until, text), now
-                )
+            spec = budget.spec
+            await self._keep_text(record, spec.gpu_resource_name, window_of(spec.quota), budget.status.account or "")
             await self._leave(record)
             return
         await self._status_writer.write(
             record, [ConditionUpdate(READY, False, reason, why), ConditionUpdate(DEGRADED, True, reason, why)]
         )
+
+    async def _leave_unread(self, record: KubeObject[GPUWorkloadBudget]) -> None:
+        """A newer version has written its spec. Once it is deleted its account is kept, as every version has it."""
+        self._ignore(record, newer=True)
+        if not record.deleting:
+            return
+        try:
+            spec = (await self._cluster.read(GPU_WORKLOAD_BUDGET, record.key)).get("spec") or {}
+        except NotFound:
+            return
+        resource, quota, account = spec.get("gpuResourceName"), spec.get("quota"), record.status.get("account")
+        hours = quota.get("windowHours") if isinstance(quota, dict) else None
+        window = hours * HOUR if isinstance(hours, int) and 0 < hours <= WINDOW_HOURS_MAX else 0
+        if isinstance(resource, str) and isinstance(account, str):
+            await self._keep_text(record, resource, window, account)
+        await self._leave(record)
+
+    async def _keep_text(self, record: KubeObject[GPUWorkloadBudget], resource: str, window: int, text: str) -> None:
+        """As the status has it. One that never counted leaves what one before it used."""
+        if text:
+            now = self._clock.now()
+            account = KeptAccount(resource, seconds(now), kept_until(window, seconds(now)), text)
+            await self._archive.keep(record.key, record.uid_text, account, now)
 
     def _next_look(
         self, record: KubeObject[GPUWorkloadBudget], memory: BudgetMemory, seen: Assessment, now: datetime
@@ -361,6 +388,7 @@ class BudgetReconciler:
             moments += [now + ITS_TURN] if self._enforcer.waits(memory, now) else []
             again_at = (memory.evicted.not_before(pod) for pod in memory.pods.values())
             moments += [each for each in again_at if each is not None and each > now]
+        moments += [memory.lost_until] if memory.lost_until is not None and memory.lost_until > now else []
         if self._trouble(memory) != memory.told.trouble:
             moments.append(now)
         return min(moments, default=None)

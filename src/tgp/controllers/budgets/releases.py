@@ -15,7 +15,6 @@ from tgp.ports.journal import Journal
 
 ASKED_AGAIN = timedelta(minutes=1)
 FORGOTTEN = timedelta(minutes=10)  # after the last refusal: it is gone, or no longer to be changed
-HOLD, RELEASE = "HoldBlocked", "ReleaseBlocked"  # reasons of Events
 
 
 class Outcome(Enum):
@@ -32,7 +31,7 @@ class Releases:
         self._refused: dict[str, datetime] = {}  # by uid; when
 
     async def change(
-        self, resource: Resource, thing: Pod | Job, change: Mapping[str, Any], now: datetime, *, reason: str = RELEASE
+        self, resource: Resource, thing: Pod | Job, change: Mapping[str, Any], now: datetime, *, hold: bool = False
     ) -> Outcome:
         uid = uid_text(thing.uid)
         self._refused = {each: at for each, at in self._refused.items() if now < at + FORGOTTEN}
@@ -49,13 +48,17 @@ class Releases:
             return Outcome.OUTDATED
         except (Refused, Forbidden) as error:
             if known is None:
-                self._tell(FactSubject(resource, thing.key, uid), reason, error)
+                self._tell(FactSubject(resource, thing.key, uid), error, hold=hold)
             self._refused[uid] = now
             return Outcome.REFUSED
         self._refused.pop(uid, None)
         return Outcome.DONE
 
-    def _tell(self, about: FactSubject, reason: str, error: Exception) -> None:
-        what = "hold it until it is counted" if reason == HOLD else "release it"
-        message = f"The budget operator cannot {what}: {error}. It is tried again every minute"
-        self._journal.note(BudgetNoted(about, reason, message, warning=True))
+    def _tell(self, about: FactSubject, error: Exception, *, hold: bool) -> None:
+        again = f"{error}. It is tried again every minute"
+        if hold:
+            message = f"The operator cannot hold it until it is counted: {again}"
+            self._journal.note(BudgetNoted(about, "HoldBlocked", message, warning=True))
+        else:
+            message = f"The operator cannot release it, although no budget holds it: {again}"
+            self._journal.note(BudgetNoted(about, "ReleaseBlocked", message, warning=True))

@@ -21,6 +21,7 @@ from tgp.core.budgets.pause import PAUSED_AT
 from tgp.core.budgets.quota import counted_by, fresh_account, limits_of
 from tgp.core.budgets.spans import (
     STATUS_DELAY,
+    WATCH_DELAY,
     Sighting,
     counts,
     seconds,
@@ -31,7 +32,7 @@ from tgp.core.budgets.spans import (
     silent_since,
     whole_seconds,
 )
-from tgp.core.budgets.status import DEGRADED, NOTHING_MATCHES, READY, Told, Trouble
+from tgp.core.budgets.status import ACCOUNT_LOST, DEGRADED, NOTHING_MATCHES, READY, Told, Trouble
 from tgp.core.budgets.weights import model_of, weights_of
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
@@ -184,7 +185,7 @@ class BudgetTracker:
             account,
             status.account or "",
             told,
-            lost,
+            _lost_until(budget, timedelta(seconds=account.window), now if lost else None),
             kept if before is not None else None,
             covers=self._covers(record.key.namespace, spec.namespace_selector),
             largest=status.largest,
@@ -202,7 +203,7 @@ class BudgetTracker:
         if not shown and (not listed_again or self._shows_nothing()):
             return None
         watched = self._watched_until()
-        alive_until = max(account.at, seconds(watched)) if watched is not None else account.at
+        alive_until = max(account.at, seconds(watched) - WATCH_DELAY) if watched is not None else account.at
         counted = {uid: account.ended.get(uid, account.at) for uid in pods}
         listed = list(self._listed(memory, pods, seconds(now), alive_until))
         changed = take_up(
@@ -213,6 +214,8 @@ class BudgetTracker:
             seen={uid: pod.resource_version for uid, pod in pods.items()},
         )
         memory.pods = {uid: pod for uid, pod in pods.items() if uid in account.open}
+        if memory.closed and status.last_enforcement_at is not None:
+            memory.evicted.take_up(memory.pods.values(), status.last_enforcement_at)
         ends = {each.uid: each.end or 0 for each in listed}
         memory.finished = {uid: max(counted[uid], ends.get(uid, 0)) for uid, pod in pods.items() if pod.over}
         memory.unwritten = set(memory.finished) if changed else set()
@@ -498,6 +501,14 @@ def _removed(record: KubeObject[GPUWorkloadBudget], budget: GPUWorkloadBudget, n
     refused = any((each.type, each.status) == (READY, "False") for each in budget.status.conditions)
     old = record.created_at is not None and now >= record.created_at + WRITTEN_WITHIN
     return old and not refused and ACCOUNT_FINALIZER in record.finalizers
+
+
+def _lost_until(budget: GPUWorkloadBudget, window: timedelta, lost_at: datetime | None) -> datetime | None:
+    """Until when use that was lost would count, now or before another process took the account up; None: none was."""
+    degraded = [each for each in budget.status.conditions if (each.type, each.reason) == (DEGRADED, ACCOUNT_LOST)]
+    told_at = degraded[0].last_transition_time if degraded and degraded[0].status == "True" else None
+    since = [each for each in (lost_at, told_at) if each is not None]
+    return max(since) + window if since else None
 
 
 def _told(budget: GPUWorkloadBudget, account: BudgetAccount) -> Told:

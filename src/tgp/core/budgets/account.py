@@ -339,6 +339,13 @@ class BudgetAccount:
                 sums[-1] = max(0, sums[-1] - self.hourly[series, :whole].sum())
             other.fold(series, ends[older] - 1, ends[older], sums)
 
+    def unsure_between(self, now: int) -> tuple[int, int] | None:
+        """The first and last of the whole hours in which use of closed spans is unsure; None: none that counts now."""
+        (found,) = np.nonzero(self.hourly[UNSURE])
+        hours = (found + self.newest_hour - HOURS_KEPT) * HOUR
+        hours = hours[hours + HOUR > self.begins(now)]
+        return (int(hours[0]), int(hours[-1]) + HOUR) if len(hours) else None
+
     # -- by the day ----------------------------------------------------------------------------------------------------
 
     def between(self, series: int, begin: int, end: int, now: int) -> int:

@@ -162,7 +162,9 @@ def waits_for(holders: Iterable[tuple[ObjectKey, GPUWorkloadBudget]]) -> str:
 # -- where it cannot work ----------------------------------------------------------------------------------------------
 
 NEEDS = {DENIES: (1, 30), GATES: (1, 36)}
-APPLY = "kubectl apply -f deploy/policies.yaml"
+APPLY = (
+    "helm upgrade (the chart installs what this Kubernetes knows); without Helm: kubectl apply -f deploy/policies.yaml"
+)
 
 
 class PolicyState(msgspec.Struct, frozen=True):
@@ -171,15 +173,22 @@ class PolicyState(msgspec.Struct, frozen=True):
     missing: str = ""  # the first that is not there, as "kind name"
     version: str = ""  # of the API server, where one is missing
     forbidden: str = ""  # the first that we may not read
+    elsewhere: str = ""  # the binding of budgets over several namespaces, which looks for them in another namespace
+    home: str = ""  # where they are: the operator's namespace
 
 
 def unavailable(admission: str, state: PolicyState) -> str:
     """Why new pods are not refused or gated, and what to do; empty: they are."""
     if state.forbidden:
         return f"The operator may not read {state.forbidden}. Next: {APPLY_RIGHTS}"
+    effect = "refused" if admission == DENIES else "gated"
+    if state.elsewhere:
+        return (
+            f"New pods are not {effect}: {state.elsewhere} does not look for budgets in namespace {state.home}. Pods "
+            f"are still counted and enforced. Next: set its spec.paramRef.namespace to {state.home}, or {APPLY}"
+        )
     if not state.missing:
         return ""
-    effect = "refused" if admission == DENIES else "gated"
     major, minor = NEEDS[admission]
     if minor_of(state.version) < (major, minor):
         instead = " Next: use admission Deny, or Off." if admission == GATES else " Next: use admission Off."

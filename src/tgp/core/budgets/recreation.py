@@ -4,6 +4,7 @@ Without a rule at admission nothing stops a Deployment from creating the same po
 again and again, would stop nothing, and hurt the API server.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -25,9 +26,15 @@ class EvictedOwner(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class OwnerEvictions:
-    """Of one budget, as long as it is used up. A new process begins with the shortest distance."""
+    """Of one budget, as long as it is used up. A new process begins with the shortest distance from the last action."""
 
     _owners: dict[str, EvictedOwner] = field(default_factory=dict)  # by uid
+
+    def take_up(self, pods: Iterable[Pod], at: datetime) -> None:
+        """Another process evicted pods at this moment, nothing says whose: any owner may create them again."""
+        for pod in pods:
+            if (owner := pod.controller) is not None:
+                self._owners[owner.uid] = EvictedOwner(f"{owner.kind} {owner.name}", at)
 
     def evicted(self, pod: Pod, now: datetime) -> None:
         owner = pod.controller

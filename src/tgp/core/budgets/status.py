@@ -23,6 +23,7 @@ from tgp.core.model.conditions import ConditionUpdate
 
 READY, EXCEEDED, DEGRADED = "Ready", "QuotaExceeded", "Degraded"
 NOTHING_MATCHES = "NothingMatches"  # a reason of Ready
+ACCOUNT_LOST = "AccountLost"  # a reason of Degraded
 OWNED = frozenset({READY, EXCEEDED, DEGRADED})
 
 IDLE = "No pod has matched for an hour. Compare spec.selector with the labels of pods that request"

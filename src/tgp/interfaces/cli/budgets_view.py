@@ -47,7 +47,7 @@ LONGEST_NAME = 60
 PODS_SHOWN = 10
 EVENTS_SHOWN = 3
 HUNDREDTH = MILLI_SECONDS // 100  # of a GPU-hour
-UNSURE = "a Node did not report, or no operator watched, for a while"
+UNSURE = "no operator watched for a while, or a Node did not report"
 NONE = "No budget exists. An example is in docs/budgets.md."
 
 
@@ -236,9 +236,7 @@ def _use_rows(asked: BudgetEnquiry, line: BudgetLine) -> Iterator[tuple[str, str
             f"${usd_text(seen.usd)} of ${line.budget.spec.quota.usd}; {hours(seen.unpriced)} GPU-hours have no price",
         )
     if seen.unsure:
-        silent = [pod.name for pod in asked.running if pod.unsure]
-        why = f"the Nodes of {', '.join(silent)} are silent" if silent else UNSURE
-        yield "unsure", f"{hours(seen.unsure)} of them, because {why}"
+        yield "unsure", f"{hours(seen.unsure)} of them, because {' and '.join(_unsure_words(asked)) or UNSURE}"
     if seen.milli:
         yield "burns", f"{gpus_text(seen.milli)} GPU-hours every hour"
     if seen.exceeded:
@@ -248,10 +246,23 @@ def _use_rows(asked: BudgetEnquiry, line: BudgetLine) -> Iterator[tuple[str, str
         yield "used up", f"at {_at(seen.exhausted_at, now)}, if everything keeps running"
 
 
+def _unsure_words(asked: BudgetEnquiry) -> Iterator[str]:
+    """Of pods that run by name; of those that are gone the account knows the hours."""
+    now, account = asked.now, asked.line.account
+    silent = [(pod.name, pod.unsure_since) for pod in asked.running if pod.unsure_since is not None]
+    if silent:
+        names = (f"{name} (since {_at(since, now)})" for name, since in silent[:PODS_SHOWN])
+        more = f" and {len(silent) - PODS_SHOWN} more" if len(silent) > PODS_SHOWN else ""
+        yield f"the Nodes of these pods do not report: {', '.join(names)}{more}"
+    if account is not None and (between := account.unsure_between(seconds(now))) is not None:
+        first, last = (_at(each, now) for each in between)
+        yield f"between {first} and {last} {UNSURE}"
+
+
 def _pod_words(pod: PodUse) -> str:
     if not pod.started:
         return f"{pod.name}: {_gpu_words(gpus_text(pod.milli))}, not started yet"
-    unsure = ", its Node is silent" if pod.unsure else ""
+    unsure = ", its Node is silent" if pod.unsure_since is not None else ""
     return f"{pod.name}: {hours(pod.used)} GPU-hours, {_gpu_words(gpus_text(pod.milli))}{unsure}"
 
 
@@ -289,7 +300,7 @@ def budget_document(asked: BudgetEnquiry) -> BudgetEnquiryDocument:
                 "gpus": float(gpus_text(pod.milli)),
                 "usedGpuHours": float(hours_text(pod.used)),
                 "started": pod.started,
-                "uncertain": pod.unsure,
+                "uncertain": pod.unsure_since is not None,
             }
             for pod in asked.running
         ],
