@@ -377,6 +377,32 @@ def test_what_is_refused_to_one_pool_is_as_good_as_before_for_the_others(quota: 
         assert request["spec"]["offer"] == usual
 
 
+def test_a_pool_that_observes_says_what_its_replicas_would_cost():
+    with sim_env("observe-replicas") as env:
+        begin(env, mode="Observe", replicas=3)
+        env.world.run(minutes=10)
+        status = pool_of(env)["status"]
+        assert sum(row["count"] for row in status["wouldBuy"]) == 3
+        assert float(status["wouldHaveCost"]["hourlyCost"]) > 0
+        asks(env)  # it has room on one of them
+        env.world.run(minutes=10)
+
+        assert requests(env) == []
+        assert sum(row["count"] for row in pool_of(env)["status"]["wouldBuy"]) == 3
+        before = len(writes(env.world))
+        env.world.run(hours=1)
+        assert len(writes(env.world)) - before < 15
+
+
+def test_many_replicas_are_ordered_together_and_once():
+    with sim_env("many-replicas") as env:
+        begin(env, replicas=20)
+        env.until(lambda: len(requests(env)) == 20, minutes=2, step=1.0)
+        env.world.run(minutes=10)
+        anchors = [row["metadata"]["annotations"]["tgp.io/for"] for row in requests(env)]
+        assert len(set(anchors)) == len(anchors) == 20
+
+
 def test_a_limit_of_one_pool_leaves_its_offers_to_the_others():
     """A request that its pool's limit stops is withdrawn; the offer is as good as before for other pools."""
     memory, offer = PoolMemory(), an_offer()

@@ -54,8 +54,8 @@ from tgp.core.pools.orders import (
     slot_number,
 )
 from tgp.core.pools.planner.classes import gang_name
-from tgp.core.pools.planner.world import NO_POOL, Plan, PlanInput, PoolReason, Unserved
-from tgp.core.pools.replicas import missing_slots, world_of_slots
+from tgp.core.pools.planner.world import NO_POOL, Order, Plan, PlanInput, PoolReason, Unserved
+from tgp.core.pools.replicas import missing_slots, room_of_replica, world_of_slots
 from tgp.core.requests.node_state import idle
 from tgp.core.requests.own_node import reserved_node_name
 from tgp.ports.clock import Clock
@@ -366,9 +366,15 @@ class PoolPlanner:
             for each in plan.orders
             if all(self._still_waits(uid, waiting) and uid not in just_ready.pods for uid in map(_uid, each.pods))
         ]
-        wanted, created = list(anchored(still, self._taken(), self._coming(seen))), []
-        for start in range(0, len(wanted), CREATED_AT_ONCE):
-            some = wanted[start : start + CREATED_AT_ONCE]
+        return await self._create_all(anchored(still, self._taken(), self._coming(seen)), seen, now)
+
+    async def _create_all(
+        self, wanted: Iterable[AnchoredOrder], seen: PlanObservation, now: datetime
+    ) -> list[AnchoredOrder]:
+        """Those whose requests are there, or may be."""
+        left, created = list(wanted), list[AnchoredOrder]()
+        for start in range(0, len(left), CREATED_AT_ONCE):
+            some = left[start : start + CREATED_AT_ONCE]
             found = await asyncio.gather(*(self.create(each, seen, now) for each in some), return_exceptions=True)
             created += [each for each, there in zip(some, found, strict=True) if there is True]
             if errors := [each for each in found if isinstance(each, BaseException)]:
@@ -385,13 +391,14 @@ class PoolPlanner:
 
     def _taken(self) -> set[str]:
         """Anchors of requests that live, or may. Only those of pools count: what a user annotates anchors nothing."""
-        there = {
-            anchor_of(record)
-            for pool in self._views.pools.values()
-            for record in self._views.requests.by_index(BY_POOL_UID, pool.uid_text)
-            if record.key.namespace == pool.key.namespace and self._anchors(record)
-        }
+        there = {anchor for pool in self._views.pools.values() for anchor in self._anchored_by(pool)}
         return there | {anchor_of(each.record) for each in self._memory.expected.values()}
+
+    def _anchored_by(self, pool: KubeObject[GPUNodePool]) -> Iterator[str]:
+        """Anchors of its requests that live."""
+        for record in self._views.requests.by_index(BY_POOL_UID, pool.uid_text):
+            if record.key.namespace == pool.key.namespace and self._anchors(record):
+                yield anchor_of(record)
 
     def _coming(self, seen: PlanObservation) -> Mapping[str, Collection[str]]:
         """Anchor of a machine on its way → the pods that the plan gives it to."""
@@ -427,7 +434,11 @@ class PoolPlanner:
     # -- replicas ------------------------------------------------------------------------------------------------------
 
     def _missing(self, pool: KubeObject[GPUNodePool]) -> Iterator[str]:
-        taken = self._taken() if pool.value is not None and pool.value.spec.replicas else set()
+        """Only its own requests keep its slots: those of other pools are not looked at."""
+        taken = set[str]()
+        if pool.value is not None and pool.value.spec.replicas:
+            taken = {anchor_of(each.record) for each in self._memory.expected.values()}
+            taken.update(self._anchored_by(pool))
         return missing_slots(pool, taken)
 
     async def _fill_replicas(self, seen: PlanObservation, now: datetime) -> list[AnchoredOrder]:
@@ -442,22 +453,34 @@ class PoolPlanner:
             world = world_of_slots(replace(seen.world, limits=rooms), planned, slots)
             plan = await self._planned(world)
             self._reporter.tell_pool(pool, plan.unserved, now)
-            for order in plan.orders:
-                for each in anchored((order,), self._taken()):
-                    if await self.create(each, seen, now):
-                        self._memory.ordered_for(f"{POOL_SAID}{pool.uid_text}")
-                        created.append(each)
+            filled = await self._create_all(anchored(plan.orders, self._taken()), seen, now)
+            if filled:
+                self._memory.ordered_for(f"{POOL_SAID}{pool.uid_text}")
+            created += filled
         return created
 
     async def _observed(self, seen: PlanObservation, plan: Plan) -> Plan:
-        """What pools that only observe would buy for the pods that no other pool serves."""
+        """What pools that only observe would buy: their replicas, and for the pods that no other pool serves."""
         if not seen.observing:
             return Plan()
         served = {uid_text(pod.uid) for order in plan.orders for pod in order.pods} | set(plan.placed)
         left = tuple(pod for pod in seen.world.pods if uid_text(pod.uid) not in served)
-        rooms = after_orders(seen.world.limits, plan.orders, {each.key: each.pool for each in seen.world.pools})
-        world = replace(seen.world, pods=left, pools=seen.observing, limits=rooms)
-        return await self._planned(world, observing=True)
+        specs = {each.key: each.pool for each in (*seen.world.pools, *seen.observing)}
+        limits = after_orders(seen.world.limits, plan.orders, specs)
+        world = replace(seen.world, pods=left, pools=seen.observing, limits=limits)
+        replicas = list[Order]()
+        for planned in seen.observing:
+            pool = self._views.pools.get(planned.key)
+            slots = tuple(self._missing(pool)) if pool is not None else ()
+            if pool is None or not slots:
+                continue
+            filled = await self._planned(world_of_slots(world, planned, slots), observing=True)
+            replicas += filled.orders
+            rooms = (room_of_replica(pool, planned, each, world.shapes) for each in filled.orders)
+            limits = after_orders(world.limits, filled.orders, specs)
+            world = replace(world, capacity=(*world.capacity, *rooms), limits=limits)
+        found = await self._planned(world, observing=True)
+        return replace(found, orders=(*replicas, *found.orders))
 
 
 def _drop(overdue: asyncio.Task[Plan]) -> None:
