@@ -3,9 +3,6 @@
 Pods are gathered for a moment first, so that what comes together is planned together. Nothing is planned while no pod
 waits and no pool has `replicas`. Every order is checked against the views once more after the plan: if one of its pods
 is gone or bound meanwhile, nothing is created for it, and the next plan decides again.
-
-The effort of a plan is counted in steps, so it ends. Should it not end in time all the same, pools are told, and quick
-plans serve the pods until it has ended: see `PLANNED_WITHIN`.
 """
 
 import asyncio
@@ -15,12 +12,10 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TypeAlias
 
 from tgp.api.budget import GPUWorkloadBudget
 from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
-from tgp.api.resource import GPU_NODE_POOL
 from tgp.controllers.deps import FeatureSettings
 from tgp.controllers.instances.spend_log import SpendLog
 from tgp.controllers.pools.computed_once import ComputedOnce
@@ -32,13 +27,14 @@ from tgp.controllers.pools.nominator import Nominator
 from tgp.controllers.pools.observe import PlanObservation, WorldObserver
 from tgp.controllers.pools.order_creation import OrderCreator
 from tgp.controllers.pools.plan_reports import PlanReporter
+from tgp.controllers.pools.plan_runner import Planner, PlanOverdue, PlanRunner
 from tgp.controllers.pools.unusable import JustReady, UnusableMachines, UnusableTable
 from tgp.controllers.requests.indexes import BY_POOL_UID, PODS_BY_NODE, own_node
 from tgp.controllers.requests.memo import RequestMemos
 from tgp.controllers.requests.purchase_gatherer import Views
 from tgp.core.budgets.admission import stops_pods
 from tgp.core.model.attempts import attempts_of, gpu_resource, open_attempt
-from tgp.core.model.facts import FactSubject, NoPodWaits, PlanCutShort, PlanMade
+from tgp.core.model.facts import NoPodWaits, PlanMade
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
@@ -67,10 +63,7 @@ PLAN_KEY = ObjectKey("", "plan")  # there is one plan for all pools
 LEAST_PAUSE, LONGEST_PAUSE = 1.0, 5.0  # seconds between two plans: on a busy machine a look takes long, and pods wait
 PAUSE_BY_LOOK = 10.0  # times the time that the last look took, within these: other work needs the event loop, too
 CREATED_AT_ONCE = 8  # requests of one plan
-PLANNED_WITHIN = timedelta(seconds=30)  # ten thousand pods take one; the outer net, and no part of a plan's effort
 POOLS_NAMED = 3  # in one message
-
-Planner: TypeAlias = Callable[[PlanInput], Plan]
 
 
 class Batch:
@@ -100,10 +93,6 @@ class Batch:
         self._not_before = began + max(LEAST_PAUSE, min(PAUSE_BY_LOOK * took, LONGEST_PAUSE))
 
 
-class PlanOverdue(Exception):
-    """The world that it was made for is out of date: look again, and plan quickly."""
-
-
 class PoolPlanner:
     def __init__(
         self,
@@ -126,9 +115,7 @@ class PoolPlanner:
     ) -> None:
         self._views = views
         self._policy = policy
-        self._plan = plan
-        self._quick_plan = quick_plan
-        self._overdue: asyncio.Task[Plan] | None = None  # a plan that did not end in time, and holds a thread
+        self._runner = PlanRunner(views, plan=plan, quick_plan=quick_plan, compute=compute, journal=journal)
         self._observer = observer
         self._memory = memory
         self._shapes = shapes
@@ -136,7 +123,6 @@ class PoolPlanner:
         self._machines = UnusableMachines(views, memory.runaways)
         self._gangs = TornGangs(views, memory)
         self._spend_log = spend_log
-        self._compute = compute
         self._journal = journal
         self._clock = clock
         self._announce = announce  # that a plan says something new of this pool
@@ -313,7 +299,7 @@ class PoolPlanner:
         if not (world.pods and world.pools):
             return Plan()
         began = self._clock.boottime()
-        plan = await self._computed(world)
+        plan = await self._runner.run(world)
         reasons = Counter(each.reasons[0].reason for each in plan.unserved if each.reasons)
         outcome = "Ordered" if plan.orders else "Unserved" if plan.unserved else "Placed"
         self._journal.note(
@@ -328,27 +314,6 @@ class PoolPlanner:
             )
         )
         return plan
-
-    async def _computed(self, world: PlanInput) -> Plan:
-        if self._overdue is not None and not self._overdue.done():
-            return self._quick_plan(world)  # here, on the event loop: what is stuck may hold every thread
-        self._overdue = None
-        planning = asyncio.ensure_future(self._compute.run(lambda: self._plan(world)))
-        try:
-            await asyncio.wait((planning,), timeout=PLANNED_WITHIN.total_seconds())
-        except asyncio.CancelledError:
-            planning.cancel()
-            raise
-        if planning.done():
-            return planning.result()
-        self._overdue = planning
-        planning.add_done_callback(_drop)
-        for each in world.pools:
-            pool = self._views.pools.get(each.key)
-            if pool is not None:
-                subject = FactSubject(GPU_NODE_POOL, pool.key, pool.uid_text)
-                self._journal.note(PlanCutShort(subject, len(world.pods), PLANNED_WITHIN))
-        raise PlanOverdue
 
     # -- orders --------------------------------------------------------------------------------------------------------
 
@@ -481,12 +446,6 @@ class PoolPlanner:
             world = replace(world, capacity=(*world.capacity, *rooms), limits=limits)
         found = await self._planned(world, observing=True)
         return replace(found, orders=(*replicas, *found.orders))
-
-
-def _drop(overdue: asyncio.Task[Plan]) -> None:
-    """Its world is gone, and so is what it says. An error that is not read would be logged as a fault of the loop."""
-    if not overdue.cancelled():
-        overdue.exception()
 
 
 def _without_pools(seen: PlanObservation) -> Plan:
