@@ -38,7 +38,7 @@ from tgp.controllers.disruption.reconciler import BELIEVED_AFTER
 from tgp.controllers.instances import accounts, consistency, leftover_nodes, orphan_collector, poller
 from tgp.controllers.market import reconciler as market
 from tgp.controllers.pools import memory
-from tgp.controllers.pools.planner import PLANNED_WITHIN
+from tgp.controllers.pools.plan_runner import PLANNED_WITHIN
 from tgp.controllers.requests import fresh_read_check, launch, observe
 from tgp.core.access import certificate, kept_answers, token
 from tgp.core.budgets import account, recreation, resume, spans, victims
