@@ -359,6 +359,14 @@ class LastPlan(ApiStruct, frozen=True, kw_only=True):
         str | None,
         Field(doc="How much more than the best possible plan this one costs at most, such as 0.8%.", max_length=16),
     ] = None
+    gap_without: Annotated[
+        tuple[str, ...],
+        Field(
+            doc="What that best possible plan need not keep: zone topology, pool weights. The gap includes what it costs.",
+            max_items=4,
+            list_type="atomic",
+        ),
+    ] = ()
     orders: Annotated[int, Field(doc="Machines ordered.", minimum=0)] = 0
     unserved: Annotated[int, Field(doc="Pods of the plan that no machine is coming for.", minimum=0)] = 0
 

@@ -52,6 +52,7 @@ class PlanReport:
     waiting: int = 0  # pods: for a machine of the pool that is on its way, or unserved
     would_buy: tuple[Order, ...] = ()
     limited: str = ""  # which limit keeps pods waiting; empty: none
+    gap_without: tuple[str, ...] = ()  # as Plan.bound_without
 
     def says_nothing_new(self, before: "PlanReport") -> bool:
         """It orders nothing, and the same pods wait for the same reasons. Orders of the plan before stay on record."""
