@@ -60,7 +60,7 @@ class Look:
     def cells(self) -> tuple[str, ...]:
         shown, plan = self.snapshot, self.snapshot.plan
         gap = f", within {plan.gap} of the best" if plan is not None and plan.gap and plan.orders else ""
-        gap += f" without {' and '.join(plan.gap_without)}" if gap and plan is not None and plan.gap_without else ""
+        gap += f" without {plan.gap_without}" if gap and plan is not None and plan.gap_without else ""
         return (
             _time_of(shown),
             str(len(shown.waiting)),
@@ -219,8 +219,8 @@ def recorded(hours: float = HOURS, evening: Evening | None = None) -> list[str]:
         *_table(rows),
         "",
         f"Machines of pools cost {total(paid)}, starting and empty ones included.",
-        f"One machine for each pod would have cost {total(alone.microusd)}: while it boots ({_minutes(alone.boots)}, as",
-        f"those of pools took), while its pod runs, and idle for {_minutes(IDLE)} after that.",
+        f"One machine for each pod would have cost {total(alone.microusd)}: while it boots ({_minutes(alone.boots)},",
+        f"as machines of pools took), while its pod runs, and idle for {_minutes(IDLE)} after that.",
         f"Pool web/what-if, which only observes, would have cost {total(observed)} more.",
         *screens,
     ]

@@ -360,13 +360,12 @@ class LastPlan(ApiStruct, frozen=True, kw_only=True):
         Field(doc="How much more than the best possible plan this one costs at most, such as 0.8%.", max_length=16),
     ] = None
     gap_without: Annotated[
-        tuple[str, ...],
+        str | None,
         Field(
-            doc="What that best possible plan need not keep: zone topology, pool weights. The gap includes what it costs.",
-            max_items=4,
-            list_type="atomic",
+            doc="What that best possible plan need not keep, such as zone topology: the gap includes what it costs.",
+            max_length=64,
         ),
-    ] = ()
+    ] = None
     orders: Annotated[int, Field(doc="Machines ordered.", minimum=0)] = 0
     unserved: Annotated[int, Field(doc="Pods of the plan that no machine is coming for.", minimum=0)] = 0
 

@@ -36,7 +36,7 @@ def test_a_plan_in_four_fields():
 
 
 def test_a_gap_says_what_its_bound_leaves_out():
-    assert plan_parts(NOW, 0.4098, 3, 1, ("zone topology",))["gapWithout"] == ["zone topology"]
+    assert plan_parts(NOW, 0.4098, 3, 1, ("zone topology",))["gapWithout"] == "zone topology"
     assert "gapWithout" not in plan_parts(NOW, None, 0, 0, ("zone topology",))
 
 

@@ -185,7 +185,7 @@ class Gatherer:
         orders = sum(plan.orders for plan in plans if plan is not None and plan.at == last.at)
         unserved = max(plan.unserved for plan in plans if plan is not None and plan.at == last.at)
         gap, together = last.gap or "", sum(alone.values())
-        return PlanSummary(_planned_at(last), gap, orders, unserved, paid, together, alone, last.gap_without)
+        return PlanSummary(_planned_at(last), gap, orders, unserved, paid, together, alone, last.gap_without or "")
 
     def _pool_costs(self, prices: Mapping[tuple[str, int], int]) -> tuple[int, Mapping[str, int]]:
         """What machines of pools with pods on them cost, and what one machine for each of those pods would, by uid."""

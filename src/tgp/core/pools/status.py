@@ -73,7 +73,7 @@ def plan_parts(
     """As `status.lastPlan`."""
     exact: dict[str, Any] = {} if gap is None else {"gap": f"{100 * gap:.2f}".rstrip("0").rstrip(".") + "%"}
     if exact and without:
-        exact["gapWithout"] = list(without)
+        exact["gapWithout"] = " and ".join(without)
     return {"at": rfc3339(at), **exact, "orders": orders, "unserved": unserved}
 
 
