@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 
 from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
+from tgp.api.values import rfc3339
 from tgp.core.model.backoff import doubled
 from tgp.core.model.conditions import shortened
 from tgp.core.model.cooldowns import Cooldown, Cooldowns
@@ -131,7 +132,11 @@ class PoolMemory:
         if refused is not None and refused.cools_down(now):
             return PoolStop(REFUSED, f"the API server refuses GPURequests of this pool: {refused.why}", refused.until)
         unused = self.runaways.unused_of(pool.uid_text, pool.generation, now)
-        return PoolStop(UNUSED, unused.message, unused.until) if unused is not None else None
+        if unused is None:
+            return None
+        unless = "unless one of its machines serves a pod or its spec changes"
+        why = f"Before {rfc3339(unused.until)} the pool buys nothing, {unless}: {unused.message}"
+        return PoolStop(UNUSED, why, unused.until)
 
     def forget_pools(self, there: Collection[ObjectKey]) -> None:
         self.left_out = {key: each for key, each in self.left_out.items() if key in there}

@@ -338,8 +338,7 @@ class UnusedMachines:
         last, cost = self.machines[-1], total(sum(each.microusd for each in self.machines))
         return (
             f"{len(self.machines)} machines of this pool became ready within a day and served no pod; cost so far: "
-            f"{cost}. The last one, GPURequest {last.key}, {last.what}. Before {rfc3339(self.until)} the pool buys "
-            "nothing, unless one of its machines serves a pod or its spec changes"
+            f"{cost}. The last one, GPURequest {last.key}, {last.what}"
         )
 
 
