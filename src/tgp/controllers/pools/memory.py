@@ -91,6 +91,7 @@ class PoolMemory:
     expected: dict[ObjectKey, ExpectedRequest] = field(default_factory=dict)
     offers: dict[ObjectKey, Offer] = field(default_factory=dict)  # of requests that have reserved nothing yet
     placed: Mapping[str, str] = field(default_factory=dict)  # of the last plan: pod uid → name of the capacity
+    just_ready: frozenset[str] = frozenset()  # uids of pods whose machine became ready a moment ago
     given_up: Mapping[ObjectKey, str] = field(default_factory=dict)  # requests of gangs that it gave up, and why
     reports: dict[ObjectKey, PlanReport] = field(default_factory=dict)  # by pool
     runaways: Runaways = field(default_factory=Runaways)

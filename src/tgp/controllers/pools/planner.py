@@ -47,6 +47,7 @@ from tgp.core.pools.orders import (
     AnchoredOrder,
     anchor_of,
     anchored,
+    one_for_each,
     slot_number,
 )
 from tgp.core.pools.planner.classes import gang_name
@@ -200,8 +201,7 @@ class PoolPlanner:
         await self._restore_spot_uses(now)
         self._machines.restore((await self._unusable.entries()).values(), now)
         waiting = self._waiting_pods()
-        just_ready = self._machines.look(waiting, now)
-        self._machines.forget_served(waiting, now)
+        just_ready = self._look_at_machines(waiting, now)
         if not self._policy.observing:
             await self._machines.keep(self._unusable)
         self._learn()
@@ -240,6 +240,12 @@ class PoolPlanner:
             self._creator.settled_at(now, tick),
         )
         return min((each for each in moments if each is not None), default=None)
+
+    def _look_at_machines(self, waiting: Mapping[str, Pod], now: datetime) -> JustReady:
+        just_ready = self._machines.look(waiting, now)
+        self._machines.forget_served(waiting, now)
+        self._memory.just_ready = just_ready.pods
+        return just_ready
 
     async def _nominate_again(self, now: datetime, tick: float) -> float:
         """Without a plan: until then another pod can take the machine. Returns when to look again."""
@@ -331,7 +337,8 @@ class PoolPlanner:
             for each in plan.orders
             if all(self._still_waits(uid, waiting) and uid not in just_ready.pods for uid in map(_uid, each.pods))
         ]
-        return await self._create_all(anchored(still, self._taken(), self._coming(seen)), seen, now)
+        wanted = one_for_each(still, seen.on_trial)
+        return await self._create_all(anchored(wanted, self._taken(), self._coming(seen)), seen, now)
 
     async def _create_all(
         self, wanted: Iterable[AnchoredOrder], seen: PlanObservation, now: datetime
