@@ -10,7 +10,7 @@ import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ HOURS = 24
 STEP = 5  # minutes between two looks
 LOOK = 0.25  # of them with the view, which reads everything anew
 ROW_EVERY = 30  # minutes
+IDLE = timedelta(minutes=10)  # consolidateAfter of the demo's pools
 SCREENS = {  # minutes into the world, and what is seen there
     135: "the morning: pods came at once, and machines are on their way",
     150: "a quarter of an hour later",
@@ -50,6 +51,7 @@ class Look:
     machines: int
     hourly_microusd: int  # of all machines of pools, also those that start or are empty
     would_have_cost: int  # micro-dollars so far, of the pool that observes
+    booted: Mapping[str, timedelta]  # by uid of a request of a pool: how long its machine took from order to Ready
 
     @property
     def alone_microusd(self) -> int:
@@ -58,6 +60,7 @@ class Look:
     def cells(self) -> tuple[str, ...]:
         shown, plan = self.snapshot, self.snapshot.plan
         gap = f", within {plan.gap} of the best" if plan is not None and plan.gap and plan.orders else ""
+        gap += f" without {plan.gap_without}" if gap and plan is not None and plan.gap_without else ""
         return (
             _time_of(shown),
             str(len(shown.waiting)),
@@ -78,7 +81,8 @@ def looks(simulation: DemoSimulation, hours: float) -> Iterator[tuple[int, Look]
         simulation.run(minutes=STEP - LOOK, with_view=False)
         simulation.run(minutes=LOOK)
         pools = list(simulation.world.server.local_api.objects(GPU_NODE_POOL))
-        yield minutes, _look(_snapshot(simulation), [pool.get("status", {}) for pool in pools])
+        requests = simulation.world.server.local_api.objects(GPU_REQUEST)
+        yield minutes, _look(_snapshot(simulation), [pool.get("status", {}) for pool in pools], _booted(requests))
 
 
 def _snapshot(simulation: DemoSimulation) -> Snapshot:
@@ -87,7 +91,17 @@ def _snapshot(simulation: DemoSimulation) -> Snapshot:
     )
 
 
-def _look(snapshot: Snapshot, statuses: Iterable[Mapping[str, object]]) -> Look:
+def _booted(requests: Iterable[Mapping[str, Any]]) -> dict[str, timedelta]:
+    found = {}
+    for each in requests:
+        meta, status = each["metadata"], each.get("status", {})
+        if "readyAt" in status and "provisionedAt" in status and meta.get("ownerReferences"):
+            ordered, ready = (datetime.fromisoformat(status[name]) for name in ("provisionedAt", "readyAt"))
+            found[meta["uid"]] = max(ready - ordered, timedelta(0))
+    return found
+
+
+def _look(snapshot: Snapshot, statuses: Iterable[Mapping[str, object]], booted: Mapping[str, timedelta]) -> Look:
     held = list(statuses)
     costs = [cost for each in held if isinstance(cost := each.get("wouldHaveCost"), dict)]
     return Look(
@@ -95,7 +109,38 @@ def _look(snapshot: Snapshot, statuses: Iterable[Mapping[str, object]]) -> Look:
         sum(int(str(each.get("nodeCount", 0))) for each in held),
         sum(read_amount(str(each.get("hourlyCost", ""))) or 0 for each in held),
         sum(read_amount(str(each["totalCost"])) or 0 for each in costs),
+        booted,
     )
+
+
+class OneEach:
+    """What one machine for each pod would cost: while the pod runs, while the machine boots, and while it is idle.
+
+    It boots as long as machines of pools did on average, and is terminated as they are: once it has been idle.
+    """
+
+    def __init__(self) -> None:
+        self._running: Mapping[str, int] = {}  # by uid of a pod: its machine's price
+        self._booted: dict[str, timedelta] = {}
+        self._began = self._idle = self._ran = 0  # micro-dollars: an hour, of all that began; and in all
+
+    def look(self, look: Look) -> None:
+        plan = look.snapshot.plan
+        now = plan.alone_of if plan is not None else {}
+        self._began += sum(price for uid, price in now.items() if uid not in self._running)
+        ended = sum(price for uid, price in self._running.items() if uid not in now)
+        self._idle += int(ended * (IDLE / timedelta(hours=1)))
+        self._ran += sum(now.values()) * STEP // 60
+        self._running = now
+        self._booted.update(look.booted)
+
+    @property
+    def boots(self) -> timedelta:
+        return sum(self._booted.values(), timedelta(0)) / max(len(self._booted), 1)
+
+    @property
+    def microusd(self) -> int:
+        return self._ran + self._idle + int(self._began * (self.boots / timedelta(hours=1)))
 
 
 class Evening:
@@ -152,7 +197,7 @@ def _asks_there(pod: Mapping[str, Any], node: str) -> bool:
 
 
 def recorded(hours: float = HOURS, evening: Evening | None = None) -> list[str]:
-    rows, screens, paid, alone = [], list[str](), 0, 0
+    rows, screens, paid, alone = [], list[str](), 0, OneEach()
     last = None
     with DemoSimulation() as simulation:
         for minutes, look in looks(simulation, hours):
@@ -160,7 +205,7 @@ def recorded(hours: float = HOURS, evening: Evening | None = None) -> list[str]:
             if evening is not None:
                 evening.look(simulation, minutes, _time_of(look.snapshot))
             paid += look.hourly_microusd * STEP // 60
-            alone += look.alone_microusd * STEP // 60
+            alone.look(look)
             if minutes % ROW_EVERY == 0:
                 rows.append(look.cells())
             if minutes in SCREENS:
@@ -174,10 +219,15 @@ def recorded(hours: float = HOURS, evening: Evening | None = None) -> list[str]:
         *_table(rows),
         "",
         f"Machines of pools cost {total(paid)}, starting and empty ones included.",
-        f"One machine for each pod, for as long as it ran and no longer, would have cost {total(alone)}.",
+        f"One machine for each pod would have cost {total(alone.microusd)}: while it boots ({_minutes(alone.boots)},",
+        f"as machines of pools took), while its pod runs, and idle for {_minutes(IDLE)} after that.",
         f"Pool web/what-if, which only observes, would have cost {total(observed)} more.",
         *screens,
     ]
+
+
+def _minutes(length: timedelta) -> str:
+    return f"{length / timedelta(minutes=1):.0f} minutes"
 
 
 def _table(rows: Iterable[tuple[str, ...]]) -> list[str]:

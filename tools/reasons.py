@@ -73,6 +73,7 @@ CARRIERS: Mapping[str, Carrier] = {
     "PodEnforced": Carrier(EVENTS, "Pods and Jobs of a budget", 3, 4),
     "DisruptionNoted": Carrier(EVENTS, f"{REQUEST} and Node", 1, 2),
     "PoolReason": Carrier(PODS, PODS, 1, 2),
+    "PoolStop": Carrier(POOL, "Limited", status="True"),
 }
 RETURNED: Mapping[str, Carrier] = {  # functions that return a reason and a message
     "spec_problem": Carrier(BUDGET, "Ready", status="False"),

@@ -261,6 +261,14 @@ def test_replicas_that_a_pool_misses_are_priced_and_pods_get_their_room(cluster:
     assert (found["usdPerHour"], found["replicaUsdPerHour"], len(found["replicaMachines"])) == (0, 3.34, 2)
 
 
+def test_replicas_of_a_pool_that_observes_are_priced_and_their_room_is_its_own(cluster: Mounted):
+    with_pool(cluster, replicas=2, mode="Observe")
+    waits(cluster, "train-0")
+    found = planned(cluster)
+
+    assert (found["usdPerHour"], found["replicaUsdPerHour"], len(found["replicaMachines"])) == (0, 3.34, 2)
+
+
 def test_replicas_that_cannot_be_bought_are_named_with_the_reason(cluster: Mounted):
     with_pool(cluster, replicas=3)
     said = " ".join(plan(cluster).stdout.split())

@@ -38,7 +38,7 @@ from tgp.controllers.disruption.reconciler import BELIEVED_AFTER
 from tgp.controllers.instances import accounts, consistency, leftover_nodes, orphan_collector, poller
 from tgp.controllers.market import reconciler as market
 from tgp.controllers.pools import memory
-from tgp.controllers.pools.planner import PLANNED_WITHIN
+from tgp.controllers.pools.plan_runner import PLANNED_WITHIN
 from tgp.controllers.requests import fresh_read_check, launch, observe
 from tgp.core.access import certificate, kept_answers, token
 from tgp.core.budgets import account, packing, recreation, resume, spans, victims
@@ -68,6 +68,7 @@ from tgp.services import setup_documents
 from tgp.sim import scaled
 from tgp.sim.checkers import holds, joining, leader_terms, money
 from tgp.sim.checkers import moves as move_checkers
+from tools import day
 from tools.live import termination, walk
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -195,7 +196,12 @@ FIGURES = (
     Figure(POOLS, "ready and unused for {} while they wait", runaway.SCHEDULED_WITHIN),
     Figure(POOLS, "of the operator's namespace for {}, 256 at most", runaway.KEPT_FOR),
     Figure(POOLS, "the scheduler refuses a pod for {}", runaway.DISAGREED_AFTER),
-    Figure(POOLS, "pods of that owner for {}", runaway.DISAGREED_FOR),
+    Figure(POOLS, "nothing more is bought for equal pods for {}", runaway.DISAGREED_FOR),
+    Figure(POOLS, "became ready within {} and served no pod", runaway.PAUSES[-1]),
+    Figure(POOLS, "its spec is edited, or the {} are over", runaway.PAUSES[-1]),
+    Figure(POOLS, "the pool buys nothing for {}, then for longer", memory.FIRST_REFUSED),
+    Figure(POOLS, "then for longer each time, {} at most", memory.LONGEST_REFUSED),
+    Figure(WORLD, "for {} of idling", day.IDLE),
     Figure(POOLS, "a newer machine differs by more than {}", machine_types.NOISE),
     Figure(POOLS, "by more than {} in the time to boot", machine_types.BOOT_NOISE),
     Figure(DISRUPTION, "without GPUs are evicted, for {} at most", moves.EVICTED_FIRST_FOR),

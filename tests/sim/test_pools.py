@@ -11,10 +11,12 @@ import pytest
 from tests.amounts import amount
 from tests.core.pools.builders import NOW, an_offer
 from tests.sim.an_operator import a_class, a_pool, create, writes
+from tests.sim.cluster.manifests import a_pod
 from tests.sim.lifecycle.a_world import SimEnv, sim_env
-from tests.sim.with_pools import asks, begin, events_of, pod_of, pool_of, requests, runs
+from tests.sim.with_pools import TOLERATES, asks, begin, events_of, pod_of, pool_of, requests, runs
 from tgp.adapters.kube.client import KubeCluster
-from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, GPU_WORKLOAD_BUDGET, JOB, POD
+from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, GPU_WORKLOAD_BUDGET, JOB, NAMESPACE, POD
+from tgp.controllers.pools import build
 from tgp.controllers.pools.memory import PoolMemory
 from tgp.core.model.cooldowns import Cooldowns
 from tgp.core.model.object_key import ObjectKey
@@ -97,7 +99,6 @@ def test_pods_are_served_by_a_quick_plan_if_the_full_one_does_not_end():
         env.until(runs(env), minutes=20)
         asks(env, "second")
         env.until(runs(env, "second"), minutes=20)
-        assert compute.begun == 1  # a second one would hold a second thread
         assert [reason for reason, _ in events_of(env, "pool-0")].count("PlanCutShort") == 1
         assert len(requests(env)) == 2
         assert "gap" not in pool_of(env)["status"]["lastPlan"]
@@ -106,9 +107,44 @@ def test_pods_are_served_by_a_quick_plan_if_the_full_one_does_not_end():
         env.world.run(minutes=1)
         asks(env, "third")
         env.until(runs(env, "third"), minutes=20)
-        assert compute.begun > 1
         assert pool_of(env)["status"]["lastPlan"]["gap"] == "0%"
         assert [reason for reason, _ in events_of(env, "pool-0")].count("PlanCutShort") == 1
+
+
+@pytest.mark.parametrize("quick_too", [False, True])
+def test_a_world_that_breaks_the_planner_stops_the_pods_of_its_namespace_alone(
+    monkeypatch: pytest.MonkeyPatch, quick_too: bool
+):
+    """A quick plan first; if that raises as well, one for each namespace."""
+
+    def breaks(truly):
+        def plan(world):
+            if any(pod.key.name == "broken" for pod in world.pods):
+                raise ZeroDivisionError("no such number")
+            return truly(world)
+
+        return plan
+
+    monkeypatch.setattr(build, "_plan", breaks(build._plan))
+    if quick_too:
+        monkeypatch.setattr(build, "_quick_plan", breaks(build._quick_plan))
+    with sim_env(f"broken-{quick_too}") as env:
+        begin(env)
+        create(env.world, NAMESPACE, "other")
+        env.world.run(minutes=1)
+        asks(env, "broken")
+        manifest = a_pod("fine", "other", gpus=1, restartPolicy="Never", tolerations=TOLERATES, run_for="3h")
+        env.world.api.local_api.create(POD, manifest)
+        fine = lambda: (env.world.api.local_api.get(POD, "other", "fine") or {})["status"].get("phase")  # noqa: E731
+        env.until(lambda: fine() == "Running", minutes=20)
+
+        if quick_too:
+            (text,) = [text for reason, text in events_of(env, "broken") if reason == "NotTriggerScaleUp"]
+            assert "the planner failed on the pods of namespace default" in text
+            assert "ZeroDivisionError: no such number" in text
+            assert all("default/" not in row["metadata"]["annotations"]["tgp.io/pods"] for row in requests(env))
+        else:
+            env.until(runs(env, "broken"), minutes=20)
 
 
 def test_pods_that_come_together_are_planned_together():
@@ -375,6 +411,32 @@ def test_what_is_refused_to_one_pool_is_as_good_as_before_for_the_others(quota: 
         (request,) = requests(env)
         assert request["metadata"]["ownerReferences"][0]["name"] == "pool-1"
         assert request["spec"]["offer"] == usual
+
+
+def test_a_pool_that_observes_says_what_its_replicas_would_cost():
+    with sim_env("observe-replicas") as env:
+        begin(env, mode="Observe", replicas=3)
+        env.world.run(minutes=10)
+        status = pool_of(env)["status"]
+        assert sum(row["count"] for row in status["wouldBuy"]) == 3
+        assert float(status["wouldHaveCost"]["hourlyCost"]) > 0
+        asks(env)  # it has room on one of them
+        env.world.run(minutes=10)
+
+        assert requests(env) == []
+        assert sum(row["count"] for row in pool_of(env)["status"]["wouldBuy"]) == 3
+        before = len(writes(env.world))
+        env.world.run(hours=1)
+        assert len(writes(env.world)) - before < 15
+
+
+def test_many_replicas_are_ordered_together_and_once():
+    with sim_env("many-replicas") as env:
+        begin(env, replicas=20)
+        env.until(lambda: len(requests(env)) == 20, minutes=2, step=1.0)
+        env.world.run(minutes=10)
+        anchors = [row["metadata"]["annotations"]["tgp.io/for"] for row in requests(env)]
+        assert len(set(anchors)) == len(anchors) == 20
 
 
 def test_a_limit_of_one_pool_leaves_its_offers_to_the_others():

@@ -359,6 +359,13 @@ class LastPlan(ApiStruct, frozen=True, kw_only=True):
         str | None,
         Field(doc="How much more than the best possible plan this one costs at most, such as 0.8%.", max_length=16),
     ] = None
+    gap_without: Annotated[
+        str | None,
+        Field(
+            doc="What that best possible plan need not keep, such as zone topology: the gap includes what it costs.",
+            max_length=64,
+        ),
+    ] = None
     orders: Annotated[int, Field(doc="Machines ordered.", minimum=0)] = 0
     unserved: Annotated[int, Field(doc="Pods for which the plan has no machine.", minimum=0)] = 0
 

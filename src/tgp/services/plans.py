@@ -21,12 +21,12 @@ from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.placement import Affinity, NodeTerm
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import ObjectRecord, uid_text
-from tgp.core.pools.capacity import coming_capacity, living
+from tgp.core.pools.capacity import living
 from tgp.core.pools.limits import after_orders
-from tgp.core.pools.orders import AnchoredOrder, anchor_of, free_names, manifest_of, record_of
+from tgp.core.pools.orders import anchor_of
 from tgp.core.pools.planner.plan import plan
-from tgp.core.pools.planner.world import NO_POOL, Order, Plan, PlanInput, PlannedPool, Unserved
-from tgp.core.pools.replicas import missing_slots, world_of_slots
+from tgp.core.pools.planner.world import NO_POOL, Capacity, Order, Plan, PlanInput, PlannedPool, Unserved
+from tgp.core.pools.replicas import missing_slots, room_of_replica, world_of_slots
 from tgp.ports.cluster import Forbidden, NotFound
 from tgp.services.cluster_reads import ClusterReads
 from tgp.services.consolidation import consolidation_of
@@ -75,6 +75,8 @@ class _Replicas:
     orders: tuple[Order, ...]
     machines: Mapping[str, ObjectKey]  # the pool, by name of the capacity
     problems: Mapping[ObjectKey, str]  # by pool: why some cannot be bought
+    observed: tuple[Order, ...] = ()  # of `orders`, those of pools that only observe
+    rooms: tuple[Capacity, ...] = ()  # of these, for pods that no other pool serves
 
 
 class PlanService:
@@ -177,8 +179,9 @@ def plan_of(world: TerminalWorld, question: PlanQuestion) -> PodPlan:
     observation, visible = world.observation, world.visible
     replicas = _replicas(world)
     given = replicas.world
-    made = _combined(given, observation.observing)
-    coming = {each.name: each.coming for each in given.capacity if each.coming is not None}
+    made = _combined(replicas, observation.observing)
+    there = (*given.capacity, *replicas.rooms)
+    coming = {each.name: each.coming for each in there if each.coming is not None}
     by_uid = {uid_text(pod.uid): pod for pod in given.pods}
     placed = [
         PlacedPod(by_uid[uid], str(replicas.machines.get(where, where)), where in coming, where in replicas.machines)
@@ -197,7 +200,7 @@ def plan_of(world: TerminalWorld, question: PlanQuestion) -> PodPlan:
         made.proof.bound,
         made.proof.gap,
         tuple(_limit_effects(observation.world, observation.observing, (*replicas.orders, *made.orders))),
-        _preference(given, observation.observing, made),
+        _preference(replicas, observation.observing, made),
         str(visible.hold) if visible.hold is not None else "",
         world.price_sources,
         visible.unseen,
@@ -209,45 +212,49 @@ def plan_of(world: TerminalWorld, question: PlanQuestion) -> PodPlan:
 
 def _replicas(world: TerminalWorld) -> _Replicas:
     """As the operator does it: machines of `replicas` first, pool by pool; pods are planned for with their room."""
-    given, orders = world.observation.world, list[Order]()
+    given, observing = world.observation.world, world.observation.observing
+    orders, observed, of_observed = list[Order](), list[Order](), list[Capacity]()
     machines, problems = dict[str, ObjectKey](), dict[ObjectKey, str]()
-    pools = {each.key: each.pool for each in given.pools}
+    pools = {each.key: each.pool for each in (*given.pools, *observing)}
     taken = _taken(world)
-    for planned in given.pools:
+    for planned in (*given.pools, *observing):
         record = world.visible.stores.pools.get(planned.key)
         slots = tuple(missing_slots(record, taken)) if record is not None else ()
         if record is None or not slots:
             continue
-        made = plan(world_of_slots(given, planned, slots))
-        rooms = []
-        for order in made.orders:
-            anchor = str(order.pods[0].uid)
-            key = next(free_names(record, anchor, taken=lambda _: False))
-            request = record_of(manifest_of(key, AnchoredOrder(order, anchor), record, planned.class_name, ""), record)
-            rooms.append(coming_capacity(request, order.offer, planned.pool, shapes=given.shapes))
-            machines[str(key)] = planned.key
+        left = after_orders(given.limits, observed, pools)
+        made = plan(world_of_slots(replace(given, limits=left), planned, slots))
+        rooms = [room_of_replica(record, planned, order, given.shapes) for order in made.orders]
+        machines |= {room.name: planned.key for room in rooms}
         orders += made.orders
         if made.unserved:
             problems[planned.key] = f"{len(made.unserved)} of them cannot be bought: {made.unserved[0].message}"
-        limits = after_orders(given.limits, made.orders, pools)
-        given = replace(given, capacity=(*given.capacity, *rooms), limits=limits)
-    return _Replicas(given, tuple(orders), machines, problems)
+        if planned in observing:
+            observed += made.orders
+            of_observed += rooms
+        else:
+            limits = after_orders(given.limits, made.orders, pools)
+            given = replace(given, capacity=(*given.capacity, *rooms), limits=limits)
+    return _Replicas(given, tuple(orders), machines, problems, tuple(observed), tuple(of_observed))
 
 
 def _taken(world: TerminalWorld) -> set[str]:
     return {anchor_of(record) for record in world.visible.stores.requests.values() if living(record)}
 
 
-def _combined(world: PlanInput, observing: tuple[PlannedPool, ...]) -> _Combined:
+def _combined(replicas: _Replicas, observing: tuple[PlannedPool, ...]) -> _Combined:
     """As the operator does it: pools that only observe are asked about the pods that no other pool serves."""
+    world = replicas.world
     first = plan(world)
     if not observing:
         return _Combined(first.orders, first.placed, first.unserved, first)
     left = tuple(each.pod for each in first.unserved)
     if not left:
         return _Combined(first.orders, first.placed, (), first)
-    rooms = after_orders(world.limits, first.orders, {each.key: each.pool for each in world.pools})
-    second = plan(replace(world, pods=left, pools=observing, limits=rooms))
+    pools = {each.key: each.pool for each in (*world.pools, *observing)}
+    limits = after_orders(world.limits, (*first.orders, *replicas.observed), pools)
+    rooms = (*world.capacity, *replicas.rooms)
+    second = plan(replace(world, pods=left, pools=observing, capacity=rooms, limits=limits))
     reasons = {uid_text(each.pod.uid): each for each in first.unserved}
     unserved = tuple(_with_reasons(each, reasons[uid_text(each.pod.uid)]) for each in second.unserved)
     proof = second if not first.orders else Plan()  # a bound of both together is not known
@@ -308,13 +315,15 @@ def _limit_effects(
             yield LimitEffect(before.name, before.resource, before.left, after.left)
 
 
-def _preference(world: PlanInput, observing: tuple[PlannedPool, ...], made: _Combined) -> PreferenceCost | None:
+def _preference(replicas: _Replicas, observing: tuple[PlannedPool, ...], made: _Combined) -> PreferenceCost | None:
     """What it would cost to honour what pods only prefer."""
+    world = replicas.world
     wanted = [pod for pod in world.pods if _prefers(pod)]
     if not wanted:
         return None
     known: dict[int, Affinity] = {}
-    strict = _combined(replace(world, pods=tuple(_strict(pod, known) for pod in world.pods)), observing)
+    hard = replace(world, pods=tuple(_strict(pod, known) for pod in world.pods))
+    strict = _combined(replace(replicas, world=hard), observing)
     more = len(strict.unserved) - len(made.unserved)
     return PreferenceCost(len(wanted), strict.cost, max(more, 0))
 

@@ -195,3 +195,11 @@ def test_a_pod_that_is_refused_holds_its_gang(change, used_up):
 
     assert [pod.key.name for pod in found.pods] == ["w1"]
     assert found.held_gangs == {"default/mpi": "w2"}
+
+
+def test_patience_without_a_price_is_told():
+    found = demanded(a_pod(annotations={MAX_WAIT: "2h"}))
+    (told,) = found.ignored
+    assert told.message == f"Annotation {MAX_WAIT} is ignored: it says how long {MAX_PRICE} holds, which is absent"
+    assert demanded(a_pod(annotations={MAX_WAIT: "2h", MAX_PRICE: "1"})).ignored == ()
+    assert len(demanded(a_pod(annotations={MAX_WAIT: "2h", MAX_PRICE: "cheap"})).ignored) == 1

@@ -15,6 +15,7 @@ from tests.core.pools.builders import (
     a_request,
     ago,
     an_attempt,
+    an_order,
     on_node,
     written,
 )
@@ -23,7 +24,7 @@ from tgp.core.model.pod import OwnerRef
 from tgp.core.model.resources import Resources
 from tgp.core.model.taints import Taint
 from tgp.core.pools import runaway
-from tgp.core.pools.orders import family
+from tgp.core.pools.orders import family, one_for_each
 from tgp.core.pools.runaway import (
     DISAGREED_AFTER,
     DISAGREED_FOR,
@@ -194,23 +195,28 @@ def test_machines_that_were_bought_at_once_count_once():
 
 
 def test_after_a_machine_that_served_none_one_is_tried_at_a_time():
-    pods = [a_pod(f"web-{number}", created_at=ago(minutes=9 - number)) for number in range(3)]
+    """Which one is the plan's to say: the oldest pod may be one that nothing on sale serves."""
+    pods = [a_pod(f"web-{number}") for number in range(3)]
     runaways = runaways_with(a_machine(pods={"gone": family(pods[0])}, ended_at=ago(minutes=9)))
     found = refusals(runaways, *pods)
-    assert set(found.refused) == {pods[1].uid, pods[2].uid}
-    assert "One machine at a time is tried, now for pod web-0" in found.refused[pods[1].uid]
+    assert (found.refused, set(found.on_trial)) == ({}, {pod.uid for pod in pods})
+    alone, other = an_order(pods[1]), an_order(a_pod("other"))
+    assert [*one_for_each([alone, an_order(pods[2]), other], found.on_trial)] == [alone, other]
 
     on_its_way = runaways.refusals({pod.uid: pod for pod in pods}, NOW, {pods[1].uid})
     assert set(on_its_way.refused) == {pods[0].uid, pods[2].uid}
+    assert "One machine at a time is tried, now for pod web-1" in on_its_way.refused[pods[0].uid]
 
 
 def test_a_gang_is_tried_whole():
     gang = {"annotations": {"tgp.io/gang": "g"}}
-    pods = [a_pod("g-0", **gang), a_pod("web-1", created_at=ago(minutes=3)), a_pod("g-1", **gang)]
-    pods[2] = msgspec.structs.replace(pods[2], created_at=ago(minutes=5))
+    pods = [a_pod("g-0", **gang), a_pod("web-1"), a_pod("g-1", **gang)]
     runaways = runaways_with(a_machine(pods={"gone": family(pods[0])}, ended_at=ago(minutes=9)))
+    orders = [an_order(pod) for pod in pods]
+    assert [*one_for_each(orders, refusals(runaways, *pods).on_trial)] == [orders[0], orders[2]]
 
-    assert set(refusals(runaways, *pods).refused) == {pods[1].uid}
+    found = runaways.refusals({pod.uid: pod for pod in pods}, NOW, {pods[0].uid})
+    assert set(found.refused) == {pods[1].uid}
 
 
 def test_a_pod_that_was_served_leaves_nothing_to_the_next_one():

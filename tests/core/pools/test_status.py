@@ -35,6 +35,11 @@ def test_a_plan_in_four_fields():
     assert "gap" not in plan_parts(NOW, None, 0, 0)
 
 
+def test_a_gap_says_what_its_bound_leaves_out():
+    assert plan_parts(NOW, 0.4098, 3, 1, ("zone topology",))["gapWithout"] == "zone topology"
+    assert "gapWithout" not in plan_parts(NOW, None, 0, 0, ("zone topology",))
+
+
 def test_equal_machines_are_listed_once():
     rows = would_buy_parts(
         [an_order(a_pod("a")), an_order(a_pod("b")), an_order(a_pod("c"), offer=an_offer("x", 100_000))]

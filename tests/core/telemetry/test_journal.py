@@ -284,6 +284,13 @@ TABLE = [
         ("tgp_planned_machines_total", {}, 0),
         None,
     ),
+    (
+        facts.PlanFailed("ml", "ValueError: x", new=True),
+        "WARNING",
+        ("tgp_plans_failed_total", {"namespace": "ml"}, 1),
+        None,
+    ),
+    (facts.PlanFailed("", "ValueError: x", new=False), "DEBUG", ("tgp_plans_failed_total", {"namespace": ""}, 1), None),
     (facts.NoPodWaits(), "DEBUG", None, None),
     (
         facts.ScaleUpTriggered(POD_SUBJECT, "Pool a/b orders 1x T4"),

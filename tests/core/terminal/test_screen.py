@@ -48,6 +48,11 @@ def test_the_plan_and_what_pods_cost_are_two_lines():
     assert not any("Pools" in line for line in plain(a_snapshot(plan=plan), height=SMALLEST + SECTIONS))
 
 
+def test_a_gap_names_what_the_best_possible_need_not_keep():
+    plan = a_plan(gap="40.98%", gap_without="zone topology")
+    assert any("within 40.98% of the best without zone topology" in line for line in plain(a_snapshot(plan=plan)))
+
+
 def test_pods_that_wait_for_one_reason_are_one_line_and_those_without_a_machine_come_first():
     limit = "ml/jobs: limits.resources is 8"
     waiting = (

@@ -463,7 +463,8 @@ class Crowd:
         if self.pools:
             soon = {"consolidateAfter": "3m"}
             a_pool(env.world, "few", CLASS, limits={"resources": {"nodes": 2}}, disruption=soon)
-            a_pool(env.world, "cheap", CLASS, limits={"maxHourlyCost": "1"}, maxHourlyPrice="0.50", disruption=soon)
+            gpus = {"resources": {"nvidia.com/gpu": 2}}
+            a_pool(env.world, "cheap", CLASS, limits=gpus, maxHourlyPrice="0.50", disruption=soon)
 
     def play(self, env: SimEnv) -> None:
         env.world.until(_People(env, self).live())

@@ -65,6 +65,7 @@ from tgp.core.model.facts import (
     OrphanTerminated,
     OrphanTerminationFailing,
     PlanCutShort,
+    PlanFailed,
     PlanMade,
     PodEnforced,
     PodGateLifted,
@@ -168,6 +169,7 @@ class LiveJournal:
             case (
                 PlanMade()
                 | PlanCutShort()
+                | PlanFailed()
                 | NoPodWaits()
                 | ScaleUpTriggered()
                 | ScaleUpNotTriggered()
@@ -254,6 +256,8 @@ class LiveJournal:
                 seconds = f"{fact.within.total_seconds():.0f}s"
                 message = f"Planning {fact.pods} pods took longer than {seconds}. {QUICK_PLANS}"
                 self._events.emit(fact.subject, warning=True, reason="PlanCutShort", message=message)
+            case PlanFailed():
+                self._metrics.plans_failed.labels(fact.namespace).inc()
             case NoPodWaits():
                 self._metrics.unserved.clear()
             case ScaleUpTriggered():
@@ -390,6 +394,8 @@ def _level(fact: Fact) -> int:
             return logging.INFO if fact.outcome in MARKET_OUTCOMES else logging.WARNING
         case ConditionChanged():
             return logging.INFO if fact.good else logging.WARNING
+        case PlanFailed():
+            return logging.WARNING if fact.new else logging.DEBUG
         case NoPodWaits():
             return logging.DEBUG
         case PlanMade():

@@ -108,6 +108,12 @@ class Metrics:
             ["namespace", "pool"],
             registry=of,
         )
+        self.plans_failed = Counter(
+            "tgp_plans_failed_total",
+            "Plans that raised, so that quick ones or one for each namespace were used",
+            ["namespace"],
+            registry=of,
+        )
         self.plan_seconds = Histogram("tgp_plan_seconds", "Duration of a plan", buckets=RECONCILE_BUCKETS, registry=of)
         self.plan_gap = Gauge(
             "tgp_plan_gap_ratio", "How far the last plan's cost is above a proven bound, as a share", registry=of

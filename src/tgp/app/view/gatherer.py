@@ -28,6 +28,7 @@ from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
+from tgp.core.model.record import uid_text
 from tgp.core.requests.node_metadata import PRICE_LABEL
 from tgp.core.requests.node_state import read_provider_id
 from tgp.core.requests.readoption import OWNED_PROVIDER
@@ -183,11 +184,12 @@ class Gatherer:
         paid, alone = self._pool_costs(prices)
         orders = sum(plan.orders for plan in plans if plan is not None and plan.at == last.at)
         unserved = max(plan.unserved for plan in plans if plan is not None and plan.at == last.at)
-        return PlanSummary(_planned_at(last), last.gap or "", orders, unserved, paid, alone)
+        gap, together = last.gap or "", sum(alone.values())
+        return PlanSummary(_planned_at(last), gap, orders, unserved, paid, together, alone, last.gap_without or "")
 
-    def _pool_costs(self, prices: Mapping[tuple[str, int], int]) -> tuple[int, int]:
-        """What machines of pools with pods on them cost, and what one machine for each of those pods would."""
-        paid = alone = 0
+    def _pool_costs(self, prices: Mapping[tuple[str, int], int]) -> tuple[int, Mapping[str, int]]:
+        """What machines of pools with pods on them cost, and what one machine for each of those pods would, by uid."""
+        paid, alone = 0, dict[str, int]()
         for name, there in self._pod_counts.with_gpus.items():
             node = self._nodes.store.get(ObjectKey("", name))
             price = read_amount(node.labels.get(PRICE_LABEL)) if node is not None else None
@@ -198,10 +200,10 @@ class Gatherer:
             for pod in there.values():
                 least = gpus(pod.requests)
                 if least >= gpus(node.allocatable):  # it has the machine for itself
-                    alone += price
+                    alone[uid_text(pod.uid)] = price
                     continue
                 fitting = (cost for (gpu, count), cost in prices.items() if gpu == model and count >= least)
-                alone += min(fitting, default=price)
+                alone[uid_text(pod.uid)] = min(fitting, default=price)
         return paid, alone
 
     def troubles(self) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 
 from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
+from tgp.api.values import rfc3339
 from tgp.core.model.backoff import doubled
 from tgp.core.model.conditions import shortened
 from tgp.core.model.cooldowns import Cooldown, Cooldowns
@@ -52,6 +53,7 @@ class PlanReport:
     waiting: int = 0  # pods: for a machine of the pool that is on its way, or unserved
     would_buy: tuple[Order, ...] = ()
     limited: str = ""  # which limit keeps pods waiting; empty: none
+    gap_without: tuple[str, ...] = ()  # as Plan.bound_without
 
     def says_nothing_new(self, before: "PlanReport") -> bool:
         """It orders nothing, and the same pods wait for the same reasons. Orders of the plan before stay on record."""
@@ -89,6 +91,7 @@ class PoolMemory:
     expected: dict[ObjectKey, ExpectedRequest] = field(default_factory=dict)
     offers: dict[ObjectKey, Offer] = field(default_factory=dict)  # of requests that have reserved nothing yet
     placed: Mapping[str, str] = field(default_factory=dict)  # of the last plan: pod uid → name of the capacity
+    just_ready: frozenset[str] = frozenset()  # uids of pods whose machine became ready a moment ago
     given_up: Mapping[ObjectKey, str] = field(default_factory=dict)  # requests of gangs that it gave up, and why
     reports: dict[ObjectKey, PlanReport] = field(default_factory=dict)  # by pool
     runaways: Runaways = field(default_factory=Runaways)
@@ -134,7 +137,11 @@ class PoolMemory:
         if refused is not None and refused.cools_down(now):
             return PoolStop(REFUSED, f"the API server refuses GPURequests of this pool: {refused.why}", refused.until)
         unused = self.runaways.unused_of(pool.uid_text, pool.generation, now)
-        return PoolStop(UNUSED, unused.message, unused.until) if unused is not None else None
+        if unused is None:
+            return None
+        unless = "unless one of its machines serves a pod or its spec changes"
+        why = f"Before {rfc3339(unused.until)} the pool buys nothing, {unless}: {unused.message}"
+        return PoolStop(UNUSED, why, unused.until)
 
     def forget_pools(self, there: Collection[ObjectKey]) -> None:
         self.left_out = {key: each for key, each in self.left_out.items() if key in there}

@@ -83,6 +83,7 @@ class PlanObservation:
     ready_nodes: Mapping[str, ReadyNode] = field(default_factory=dict)  # by name
     machines: tuple[PricedRoom, ...] = ()  # with all room that waiting pods may get, nominated or not
     nominated: Mapping[str, str] = field(default_factory=dict)  # pod uid → name of the capacity that it has room at
+    on_trial: Mapping[str, str] = field(default_factory=dict)  # pod uid → its family, for which one machine is tried
     paused: Mapping[str, datetime] = field(default_factory=dict)  # pod uid → until when nothing is bought for it
     look_again_at: datetime | None = None  # when the world changes by itself
 
@@ -169,7 +170,8 @@ class WorldObserver:
             nominated.setdefault(room_at[pod.nominated_node].name, []).append(pod)
         rooms = tuple(with_pods(each.room, nominated.get(each.room.name, ())) for each in machines)
         cooldowns = self._cooldowns()
-        coming = frozenset(uid for each in machines if each.request is not None for uid in each.pods)
+        coming = {uid for each in machines if each.request is not None for uid in each.pods} | memory.just_ready
+        coming.update(uid for each in memory.expected.values() for uid in bought_for(each.record))
         runaways = memory.runaways.refusals({**waiting.by_uid, **dict.fromkeys(self._slots())}, now, coming)
         planned = tuple(self._pools(now))
         buying = tuple(each for each in planned if not self._observes(each.pool))
@@ -212,6 +214,7 @@ class WorldObserver:
             ready,
             tuple(machines),
             {uid_text(pod.uid): name for name, pods in nominated.items() for pod in pods},
+            runaways.on_trial,
             runaways.until,
             min((each for each in moments if each is not None and each > now), default=None),
         )

@@ -59,7 +59,7 @@ class PlanReporter:
         """Of machines for replicas. What pods wait for is planned, and told, next."""
         for pool, orders in Counter(each.order.pool for each in filled).items():
             before = self._memory.reports.get(pool, PlanReport(now))
-            self._keep(pool, replace(before, at=now, gap=None, orders=orders))
+            self._keep(pool, replace(before, at=now, gap=None, orders=orders, gap_without=()))
 
     def _pods_on_their_way(self, seen: PlanObservation) -> Mapping[ObjectKey, int]:
         """By pool: pods for which a machine was ordered before, and is not there yet."""
@@ -150,7 +150,8 @@ def _report_of(
 ) -> PlanReport:
     unserved = [each for each in plan.unserved if any(reason.pool in (pool, NO_POOL) for reason in each.reasons)]
     limits = (reason.limit for each in unserved for reason in each.reasons if reason.pool == pool)
-    return PlanReport(now, plan.gap, orders, len(unserved), waiting, would_buy, next(filter(None, limits), ""))
+    limit = next(filter(None, limits), "")
+    return PlanReport(now, plan.gap, orders, len(unserved), waiting, would_buy, limit, plan.bound_without)
 
 
 def _subject(pod: Pod) -> FactSubject:

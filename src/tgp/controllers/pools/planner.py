@@ -3,9 +3,6 @@
 Pods are gathered for a moment first, so that what comes together is planned together. Nothing is planned while no pod
 waits and no pool has `replicas`. Every order is checked against the views once more after the plan: if one of its pods
 is gone or bound meanwhile, nothing is created for it, and the next plan decides again.
-
-The effort of a plan is counted in steps, so it ends. Should it not end in time all the same, pools are told, and quick
-plans serve the pods until it has ended: see `PLANNED_WITHIN`.
 """
 
 import asyncio
@@ -15,12 +12,10 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TypeAlias
 
 from tgp.api.budget import GPUWorkloadBudget
 from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
-from tgp.api.resource import GPU_NODE_POOL
 from tgp.controllers.deps import FeatureSettings
 from tgp.controllers.instances.spend_log import SpendLog
 from tgp.controllers.pools.computed_once import ComputedOnce
@@ -32,13 +27,14 @@ from tgp.controllers.pools.nominator import Nominator
 from tgp.controllers.pools.observe import PlanObservation, WorldObserver
 from tgp.controllers.pools.order_creation import OrderCreator
 from tgp.controllers.pools.plan_reports import PlanReporter
+from tgp.controllers.pools.plan_runner import Planner, PlanOverdue, PlanRunner
 from tgp.controllers.pools.unusable import JustReady, UnusableMachines, UnusableTable
 from tgp.controllers.requests.indexes import BY_POOL_UID, PODS_BY_NODE, own_node
 from tgp.controllers.requests.memo import RequestMemos
 from tgp.controllers.requests.purchase_gatherer import Views
 from tgp.core.budgets.admission import stops_pods
 from tgp.core.model.attempts import attempts_of, gpu_resource, open_attempt
-from tgp.core.model.facts import FactSubject, NoPodWaits, PlanCutShort, PlanMade
+from tgp.core.model.facts import NoPodWaits, PlanMade
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
@@ -51,11 +47,12 @@ from tgp.core.pools.orders import (
     AnchoredOrder,
     anchor_of,
     anchored,
+    one_for_each,
     slot_number,
 )
 from tgp.core.pools.planner.classes import gang_name
-from tgp.core.pools.planner.world import NO_POOL, Plan, PlanInput, PoolReason, Unserved
-from tgp.core.pools.replicas import missing_slots, world_of_slots
+from tgp.core.pools.planner.world import NO_POOL, Order, Plan, PlanInput, PoolReason, Unserved
+from tgp.core.pools.replicas import missing_slots, room_of_replica, world_of_slots
 from tgp.core.requests.node_state import idle
 from tgp.core.requests.own_node import reserved_node_name
 from tgp.ports.clock import Clock
@@ -67,10 +64,7 @@ PLAN_KEY = ObjectKey("", "plan")  # there is one plan for all pools
 LEAST_PAUSE, LONGEST_PAUSE = 1.0, 5.0  # seconds between two plans: on a busy machine a look takes long, and pods wait
 PAUSE_BY_LOOK = 10.0  # times the time that the last look took, within these: other work needs the event loop, too
 CREATED_AT_ONCE = 8  # requests of one plan
-PLANNED_WITHIN = timedelta(seconds=30)  # ten thousand pods take one; the outer net, and no part of a plan's effort
 POOLS_NAMED = 3  # in one message
-
-Planner: TypeAlias = Callable[[PlanInput], Plan]
 
 
 class Batch:
@@ -100,10 +94,6 @@ class Batch:
         self._not_before = began + max(LEAST_PAUSE, min(PAUSE_BY_LOOK * took, LONGEST_PAUSE))
 
 
-class PlanOverdue(Exception):
-    """The world that it was made for is out of date: look again, and plan quickly."""
-
-
 class PoolPlanner:
     def __init__(
         self,
@@ -126,9 +116,7 @@ class PoolPlanner:
     ) -> None:
         self._views = views
         self._policy = policy
-        self._plan = plan
-        self._quick_plan = quick_plan
-        self._overdue: asyncio.Task[Plan] | None = None  # a plan that did not end in time, and holds a thread
+        self._runner = PlanRunner(views, plan=plan, quick_plan=quick_plan, compute=compute, journal=journal)
         self._observer = observer
         self._memory = memory
         self._shapes = shapes
@@ -136,7 +124,6 @@ class PoolPlanner:
         self._machines = UnusableMachines(views, memory.runaways)
         self._gangs = TornGangs(views, memory)
         self._spend_log = spend_log
-        self._compute = compute
         self._journal = journal
         self._clock = clock
         self._announce = announce  # that a plan says something new of this pool
@@ -214,8 +201,7 @@ class PoolPlanner:
         await self._restore_spot_uses(now)
         self._machines.restore((await self._unusable.entries()).values(), now)
         waiting = self._waiting_pods()
-        just_ready = self._machines.look(waiting, now)
-        self._machines.forget_served(waiting, now)
+        just_ready = self._look_at_machines(waiting, now)
         if not self._policy.observing:
             await self._machines.keep(self._unusable)
         self._learn()
@@ -254,6 +240,12 @@ class PoolPlanner:
             self._creator.settled_at(now, tick),
         )
         return min((each for each in moments if each is not None), default=None)
+
+    def _look_at_machines(self, waiting: Mapping[str, Pod], now: datetime) -> JustReady:
+        just_ready = self._machines.look(waiting, now)
+        self._machines.forget_served(waiting, now)
+        self._memory.just_ready = just_ready.pods
+        return just_ready
 
     async def _nominate_again(self, now: datetime, tick: float) -> float:
         """Without a plan: until then another pod can take the machine. Returns when to look again."""
@@ -313,7 +305,7 @@ class PoolPlanner:
         if not (world.pods and world.pools):
             return Plan()
         began = self._clock.boottime()
-        plan = await self._computed(world)
+        plan = await self._runner.run(world)
         reasons = Counter(each.reasons[0].reason for each in plan.unserved if each.reasons)
         outcome = "Ordered" if plan.orders else "Unserved" if plan.unserved else "Placed"
         self._journal.note(
@@ -328,27 +320,6 @@ class PoolPlanner:
             )
         )
         return plan
-
-    async def _computed(self, world: PlanInput) -> Plan:
-        if self._overdue is not None and not self._overdue.done():
-            return self._quick_plan(world)  # here, on the event loop: what is stuck may hold every thread
-        self._overdue = None
-        planning = asyncio.ensure_future(self._compute.run(lambda: self._plan(world)))
-        try:
-            await asyncio.wait((planning,), timeout=PLANNED_WITHIN.total_seconds())
-        except asyncio.CancelledError:
-            planning.cancel()
-            raise
-        if planning.done():
-            return planning.result()
-        self._overdue = planning
-        planning.add_done_callback(_drop)
-        for each in world.pools:
-            pool = self._views.pools.get(each.key)
-            if pool is not None:
-                subject = FactSubject(GPU_NODE_POOL, pool.key, pool.uid_text)
-                self._journal.note(PlanCutShort(subject, len(world.pods), PLANNED_WITHIN))
-        raise PlanOverdue
 
     # -- orders --------------------------------------------------------------------------------------------------------
 
@@ -366,9 +337,16 @@ class PoolPlanner:
             for each in plan.orders
             if all(self._still_waits(uid, waiting) and uid not in just_ready.pods for uid in map(_uid, each.pods))
         ]
-        wanted, created = list(anchored(still, self._taken(), self._coming(seen))), []
-        for start in range(0, len(wanted), CREATED_AT_ONCE):
-            some = wanted[start : start + CREATED_AT_ONCE]
+        wanted = one_for_each(still, seen.on_trial)
+        return await self._create_all(anchored(wanted, self._taken(), self._coming(seen)), seen, now)
+
+    async def _create_all(
+        self, wanted: Iterable[AnchoredOrder], seen: PlanObservation, now: datetime
+    ) -> list[AnchoredOrder]:
+        """Those whose requests are there, or may be."""
+        left, created = list(wanted), list[AnchoredOrder]()
+        for start in range(0, len(left), CREATED_AT_ONCE):
+            some = left[start : start + CREATED_AT_ONCE]
             found = await asyncio.gather(*(self.create(each, seen, now) for each in some), return_exceptions=True)
             created += [each for each, there in zip(some, found, strict=True) if there is True]
             if errors := [each for each in found if isinstance(each, BaseException)]:
@@ -385,13 +363,14 @@ class PoolPlanner:
 
     def _taken(self) -> set[str]:
         """Anchors of requests that live, or may. Only those of pools count: what a user annotates anchors nothing."""
-        there = {
-            anchor_of(record)
-            for pool in self._views.pools.values()
-            for record in self._views.requests.by_index(BY_POOL_UID, pool.uid_text)
-            if record.key.namespace == pool.key.namespace and self._anchors(record)
-        }
+        there = {anchor for pool in self._views.pools.values() for anchor in self._anchored_by(pool)}
         return there | {anchor_of(each.record) for each in self._memory.expected.values()}
+
+    def _anchored_by(self, pool: KubeObject[GPUNodePool]) -> Iterator[str]:
+        """Anchors of its requests that live."""
+        for record in self._views.requests.by_index(BY_POOL_UID, pool.uid_text):
+            if record.key.namespace == pool.key.namespace and self._anchors(record):
+                yield anchor_of(record)
 
     def _coming(self, seen: PlanObservation) -> Mapping[str, Collection[str]]:
         """Anchor of a machine on its way → the pods that the plan gives it to."""
@@ -427,7 +406,11 @@ class PoolPlanner:
     # -- replicas ------------------------------------------------------------------------------------------------------
 
     def _missing(self, pool: KubeObject[GPUNodePool]) -> Iterator[str]:
-        taken = self._taken() if pool.value is not None and pool.value.spec.replicas else set()
+        """Only its own requests keep its slots: those of other pools are not looked at."""
+        taken = set[str]()
+        if pool.value is not None and pool.value.spec.replicas:
+            taken = {anchor_of(each.record) for each in self._memory.expected.values()}
+            taken.update(self._anchored_by(pool))
         return missing_slots(pool, taken)
 
     async def _fill_replicas(self, seen: PlanObservation, now: datetime) -> list[AnchoredOrder]:
@@ -442,28 +425,34 @@ class PoolPlanner:
             world = world_of_slots(replace(seen.world, limits=rooms), planned, slots)
             plan = await self._planned(world)
             self._reporter.tell_pool(pool, plan.unserved, now)
-            for order in plan.orders:
-                for each in anchored((order,), self._taken()):
-                    if await self.create(each, seen, now):
-                        self._memory.ordered_for(f"{POOL_SAID}{pool.uid_text}")
-                        created.append(each)
+            filled = await self._create_all(anchored(plan.orders, self._taken()), seen, now)
+            if filled:
+                self._memory.ordered_for(f"{POOL_SAID}{pool.uid_text}")
+            created += filled
         return created
 
     async def _observed(self, seen: PlanObservation, plan: Plan) -> Plan:
-        """What pools that only observe would buy for the pods that no other pool serves."""
+        """What pools that only observe would buy: their replicas, and for the pods that no other pool serves."""
         if not seen.observing:
             return Plan()
         served = {uid_text(pod.uid) for order in plan.orders for pod in order.pods} | set(plan.placed)
         left = tuple(pod for pod in seen.world.pods if uid_text(pod.uid) not in served)
-        rooms = after_orders(seen.world.limits, plan.orders, {each.key: each.pool for each in seen.world.pools})
-        world = replace(seen.world, pods=left, pools=seen.observing, limits=rooms)
-        return await self._planned(world, observing=True)
-
-
-def _drop(overdue: asyncio.Task[Plan]) -> None:
-    """Its world is gone, and so is what it says. An error that is not read would be logged as a fault of the loop."""
-    if not overdue.cancelled():
-        overdue.exception()
+        specs = {each.key: each.pool for each in (*seen.world.pools, *seen.observing)}
+        limits = after_orders(seen.world.limits, plan.orders, specs)
+        world = replace(seen.world, pods=left, pools=seen.observing, limits=limits)
+        replicas = list[Order]()
+        for planned in seen.observing:
+            pool = self._views.pools.get(planned.key)
+            slots = tuple(self._missing(pool)) if pool is not None else ()
+            if pool is None or not slots:
+                continue
+            filled = await self._planned(world_of_slots(world, planned, slots), observing=True)
+            replicas += filled.orders
+            rooms = (room_of_replica(pool, planned, each, world.shapes) for each in filled.orders)
+            limits = after_orders(world.limits, filled.orders, specs)
+            world = replace(world, capacity=(*world.capacity, *rooms), limits=limits)
+        found = await self._planned(world, observing=True)
+        return replace(found, orders=(*replicas, *found.orders))
 
 
 def _without_pools(seen: PlanObservation) -> Plan:

@@ -90,7 +90,7 @@ class NodePoolReconciler:
         if counted is not before:
             parts["wouldHaveCost"] = would_have_cost_parts(counted)
         if report is not None:
-            parts["lastPlan"] = plan_parts(report.at, report.gap, report.orders, report.unserved)
+            parts["lastPlan"] = plan_parts(report.at, report.gap, report.orders, report.unserved, report.gap_without)
             parts["waitingPods"] = report.waiting
             parts["wouldBuy"] = would_buy_parts(report.would_buy)
             if (limit := limited(report.limited)) is not None:

@@ -453,6 +453,14 @@ class PlanCutShort(Struct, frozen=True):
     within: timedelta
 
 
+class PlanFailed(Struct, frozen=True):
+    """The planner raised. Until a world that it can plan, plans are quick ones, or one for each namespace."""
+
+    namespace: str  # whose pods it failed on; empty: on all together
+    error: str
+    new: bool  # it has not failed like this since it last made a plan
+
+
 class NoPodWaits(Struct, frozen=True):
     """No plan is needed any more: no pod is without a machine."""
 
@@ -598,6 +606,7 @@ class PodGateLifted(Struct, frozen=True):
 PoolFact: TypeAlias = (
     PlanMade
     | PlanCutShort
+    | PlanFailed
     | NoPodWaits
     | ScaleUpTriggered
     | ScaleUpNotTriggered

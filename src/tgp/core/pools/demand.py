@@ -150,6 +150,9 @@ def _read(
         if written is not None and (why := check(written)):
             problems.append(f"Annotation {name} is ignored: {written[:64]!r} {why}")
             said[name] = None
+    if said[MAX_WAIT] is not None and price is None:
+        problems.append(f"Annotation {MAX_WAIT} is ignored: it says how long {MAX_PRICE} holds, which is absent")
+        said[MAX_WAIT] = None
     kept = {name: text for name, text in said.items() if text is not None}
     return MappingProxyType(kept) if kept else NO_LABELS, tuple(problems)
 

@@ -26,6 +26,7 @@ from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.offer import UNKNOWN_REGION, Offer
 from tgp.core.model.pod import OwnerRef, Pod
 from tgp.core.model.record import uid_text
+from tgp.core.pools.planner.classes import gang_of
 from tgp.core.pools.planner.world import PRICE_MARGIN, Order
 
 # Annotations of a pool's request: its anchor, the pods that it was bought for, and the plan that ordered it.
@@ -125,6 +126,17 @@ def _free_anchor(uids: Iterable[str], taken: Collection[str], instead: Mapping[s
         seen.update(near)
         near = sorted({each for uid in near for each in instead.get(uid, ())} - seen)
     return None
+
+
+def one_for_each(orders: Iterable[Order], on_trial: Mapping[str, str]) -> Iterator[Order]:
+    """Of orders for pods of a family on trial only the first, or those for its gang. `on_trial`: uid → family."""
+    first: dict[str, frozenset[str]] = {}  # by family: the gangs of the first order
+    for order in orders:
+        families = {on_trial[uid] for pod in order.pods if (uid := uid_text(pod.uid)) in on_trial}
+        gangs = frozenset(gang for pod in order.pods if (gang := gang_of(pod)))
+        if all(name not in first or gangs & first[name] for name in families):
+            first |= {name: gangs for name in families if name not in first}
+            yield order
 
 
 def request_name(pool: str, pool_uid: str, anchor: str, ordinal: int) -> str:

@@ -103,6 +103,7 @@ class Refusals:
     refused: Mapping[str, str] = field(default_factory=dict)  # pod uid → why
     not_for: Mapping[str, frozenset[str]] = field(default_factory=dict)  # pod uid → offer keys
     until: Mapping[str, datetime] = field(default_factory=dict)  # pod uid → when it may be bought for again
+    on_trial: Mapping[str, str] = field(default_factory=dict)  # pod uid → its family, of which one machine is tried
 
 
 def failed_machines(record: KubeObject[GPURequest], now: datetime) -> Iterator[UnusableMachine]:
@@ -280,7 +281,8 @@ class Runaways:
     ) -> Refusals:
         """`waiting`: by uid; a slot has no pod. `coming`: uids of those with a machine on its way.
 
-        Machines that did not serve a pod count for its family, and then one is tried at a time. A pod whose machine is
+        Machines that did not serve a pod count for its family, and then one is tried at a time: while it is on its way
+        nothing is bought for the others. A pod whose machine is
         on its way has only its own: of many that are bought at once a few may fail.
         """
         own: dict[str, list[UnusableMachine]] = {}
@@ -289,12 +291,12 @@ class Runaways:
             for uid, name in machine.pods.items():
                 own.setdefault(uid, []).append(machine)
                 shared.setdefault(name, []).append(machine)
-        refused, not_for, ends = {}, {}, {}
+        refused, not_for, ends, on_trial = {}, {}, {}, {}
         namespaces = {name.partition("/")[0] for name in shared}
         pods = {uid: pod for uid, pod in waiting.items() if pod is not None and pod.key.namespace in namespaces}
         families = {uid: name for uid, pod in pods.items() if (name := family(pod)) in shared}
         tried = {name: uid for uid, name in families.items() if uid in coming}
-        for uid in _in_turn({uid: pod for uid, pod in waiting.items() if uid in own or uid in families}):
+        for uid in (uid for uid in waiting if uid in own or uid in families):
             pod, name = waiting[uid], families.get(uid, "")
             alike = shared.get(name, ()) if uid not in coming else ()
             known = {each.token: each for each in (*own.get(uid, ()), *alike)}
@@ -306,15 +308,11 @@ class Runaways:
             if now < until:
                 ends[uid] = until
                 refused[uid] = refusal(known.values(), until, "replica" if pod is None else "pod")
-            elif alike and pod is not None:
-                first = waiting.get(tried.setdefault(name, uid))
-                if (
-                    first is not None
-                    and first is not pod
-                    and not (gang_name(pod) and gang_name(pod) == gang_name(first))
-                ):
-                    refused[uid] = one_at_a_time(known.values(), first)
-        return Refusals(refused, not_for, ends)
+            elif alike and pod is not None and not _together(pod, first := waiting.get(tried.get(name, uid))):
+                refused[uid] = one_at_a_time(known.values(), first)
+            elif alike:
+                on_trial[uid] = name
+        return Refusals(refused, not_for, ends, on_trial)
 
     def unused_of(self, pool: str, generation: int, now: datetime) -> "UnusedMachines | None":
         """Why the pool buys nothing: too many of its machines served no pod, and none has served one since.
@@ -339,8 +337,7 @@ class UnusedMachines:
         last, cost = self.machines[-1], total(sum(each.microusd for each in self.machines))
         return (
             f"{len(self.machines)} machines of this pool became ready within a day and served no pod; cost so far: "
-            f"{cost}. The last one, GPURequest {last.key}, {last.what}. Before {rfc3339(self.until)} the pool buys "
-            "nothing, unless one of its machines serves a pod or its spec changes"
+            f"{cost}. The last one, GPURequest {last.key}, {last.what}"
         )
 
 
@@ -361,19 +358,9 @@ def _without_served(
     return msgspec.structs.replace(machine, pods=pods, pool=pool)
 
 
-def _in_turn(waiting: Mapping[str, Pod | None]) -> list[str]:
-    """The oldest first, a gang as its oldest pod."""
-    ages = {uid: _age(pod) if pod is not None else (0.0, uid) for uid, pod in waiting.items()}
-    gangs: dict[str, tuple[float, str]] = {}
-    for uid, pod in waiting.items():
-        if pod is not None and (gang := gang_name(pod)):
-            gangs[gang] = min(gangs.get(gang, ages[uid]), ages[uid])
-    in_gang = {uid: gang_name(pod) if pod is not None else "" for uid, pod in waiting.items()}
-    return sorted(waiting, key=lambda uid: (gangs.get(in_gang[uid], ages[uid]), uid))
-
-
-def _age(pod: Pod) -> tuple[float, str]:
-    return pod.created_at.timestamp() if pod.created_at is not None else 0.0, uid_text(pod.uid)
+def _together(pod: Pod, other: Pod | None) -> bool:
+    """Whether they are one, or of one gang."""
+    return other is None or other is pod or (bool(gang_name(pod)) and gang_name(pod) == gang_name(other))
 
 
 def last_end(machines: Collection[UnusableMachine]) -> datetime:
@@ -394,8 +381,9 @@ def _rounds(machines: Iterable[UnusableMachine]) -> int:
     return rounds
 
 
-def one_at_a_time(machines: Collection[UnusableMachine], first: Pod) -> str:
-    """Why nothing is bought for a pod whose like is tried first."""
+def one_at_a_time(machines: Collection[UnusableMachine], first: Pod | None) -> str:
+    """Why nothing is bought for a pod while the machine of an equal one is on its way."""
+    assert first is not None, "a pod whose machine is on its way waits"
     last = max(machines, key=lambda each: (each.ended_at, each.token))
     return (
         f"MachineUnusable: machines did not serve pods of this kind. The last one, GPURequest {last.key}, {last.what}. "

@@ -1,7 +1,7 @@
 """What a pool's status says of its machines and of the last plan."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -67,9 +67,13 @@ def move_parts(requests: Iterable[KubeObject[GPURequest]]) -> list[dict[str, Any
     return [row for _, _, row in sorted(found, key=lambda each: each[:2])][:MOST_MOVES] or None
 
 
-def plan_parts(at: datetime, gap: float | None, orders: int, unserved: int) -> dict[str, Any]:
+def plan_parts(
+    at: datetime, gap: float | None, orders: int, unserved: int, without: Sequence[str] = ()
+) -> dict[str, Any]:
     """As `status.lastPlan`."""
-    exact = {} if gap is None else {"gap": f"{100 * gap:.2f}".rstrip("0").rstrip(".") + "%"}
+    exact: dict[str, Any] = {} if gap is None else {"gap": f"{100 * gap:.2f}".rstrip("0").rstrip(".") + "%"}
+    if exact and without:
+        exact["gapWithout"] = " and ".join(without)
     return {"at": rfc3339(at), **exact, "orders": orders, "unserved": unserved}
 
 

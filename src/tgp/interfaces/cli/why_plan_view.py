@@ -271,7 +271,8 @@ def pool_rows(asked: PoolEnquiry) -> Iterator[tuple[str, str]]:
         yield "would cost", f"{hourly} an hour now; {paid} since {moment(cost.since, now)}, had the pool bought"
     if status is not None and status.last_plan is not None and status.last_plan.at is not None:
         last, at = status.last_plan, status.last_plan.at
-        gap = "" if not last.gap or not last.orders else f", within {last.gap} of the best possible price"
+        without = f" without {last.gap_without}" if last.gap_without else ""
+        gap = "" if not last.gap or not last.orders else f", within {last.gap} of the best possible price{without}"
         gap = ", the cheapest possible" if gap and last.gap == "0%" else gap
         done = f"{counted(last.orders, 'machine')} ordered, {counted(last.unserved, 'pod')} not served"
         yield "last plan", f"{moment(at, now)}: {done}{gap}"

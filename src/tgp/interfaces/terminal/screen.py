@@ -196,7 +196,8 @@ def _waiting(snapshot: Snapshot, rows: Rows) -> list[RenderableType]:
 def _plan_words(plan: PlanSummary) -> str:
     ordered = "no machine" if not plan.orders else "1 machine" if plan.orders == 1 else f"{plan.orders} machines"
     left = f", {plan.unserved} not served" if plan.unserved else ""
-    exact = "the cheapest possible" if plan.gap == "0%" else f"within {plan.gap} of the best"
+    without = f" without {plan.gap_without}" if plan.gap_without else ""
+    exact = "the cheapest possible" if plan.gap == "0%" else f"within {plan.gap} of the best{without}"
     return f"{ordered} ordered{left}{f', {exact}' if plan.gap and plan.orders else ''}"
 
 

@@ -115,6 +115,8 @@ class PlanSummary:
     unserved: int
     hourly_microusd: int = 0  # of the machines of pools on which pods run
     alone_microusd: int = 0  # what those pods would cost with one machine each; 0: unknown
+    alone_of: Mapping[str, int] = field(default_factory=dict)  # of these, by the pod's uid
+    gap_without: str = ""  # what the best possible plan need not keep: "zone topology and pool weights"
 
 
 @dataclass(frozen=True, slots=True)

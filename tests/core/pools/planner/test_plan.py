@@ -631,3 +631,12 @@ def test_of_two_machines_you_own_the_one_that_wakes_sooner_is_switched_on():
 
     assert order.offer.sku == "box-2"
     assert order.hourly_microusd == 200_000
+
+
+def test_the_nearest_offer_and_what_most_others_fail_by_are_named():
+    wanted = [{"key": "tgp.io/gpu-type", "operator": "In", "values": ["H100"]}]
+    offers = [on_sale("dear", 3.0, gpu="H100"), on_sale("dearer", 9.0, gpu="H100")]
+    answer = plan(a_world([a_pod()], a_market(*offers, SMALL), a_pool(requirements=wanted, maxHourlyPrice="2.50")))
+    (told,) = answer.unserved
+    assert told.reasons[0].reason == "NoOfferFits"
+    assert "none of 3 offers fits: 1 outside the pool's requirements, 2 too expensive; nearest: 1x " in told.message

@@ -3,11 +3,14 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from tgp.core.classes.machines_status import cooling_machines
-from tgp.core.market.ranking_messages import REASONS_SHOWN, machine
+from tgp.core.market.ranking_messages import REASONS_SHOWN, machine, miss_words
 from tgp.core.model.arrays import Bools, Codes, Index, np
 from tgp.core.model.money import about
+from tgp.core.model.offer_query import RejectReason
+from tgp.core.model.price_book import OfferRow, PriceBook
 from tgp.core.model.resources import CPU, MEMORY, amount_text
 from tgp.core.model.taints import Taint
 from tgp.core.pools.planner.offers import FITS, REASONS, UNAVAILABLE, PoolOffers
@@ -99,7 +102,7 @@ class Explaining:
         cooling = cooling_machines(pool.node_class, world.book, world.cooldowns, world.now)
         if cooling:
             return PoolReason(pool.key, "MachinesCoolingDown", "; ".join((words, *cooling[:REASONS_SHOWN])))
-        return PoolReason(pool.key, "NoOfferFits", words)
+        return PoolReason(pool.key, "NoOfferFits", f"{words}{self._nearest_words(verdicts, offers)}")
 
     def verdicts(self, row: DemandRow, offers: PoolOffers) -> Codes:
         """By row of the book: into the reasons. They add up to all offers. Rows of equal need and masks share them."""
@@ -144,6 +147,18 @@ class Explaining:
         for limit, left in zip(self.limits, self.left, strict=True):
             over |= limit.use[mine] > left
         return over
+
+    def _nearest_words(self, verdicts: Codes, offers: PoolOffers) -> str:
+        """The cheapest of the offers that came nearest, and by how much it missed: what is easiest to change."""
+        if not len(verdicts):
+            return ""
+        book, world = self.sources.world.book, self.sources.world
+        row = int(np.argmax(verdicts))  # the book is in the order of prices
+        code = int(verdicts[row])
+        if code >= len(RejectReason):
+            return f"; nearest: {machine(book.offers[row])}, {_ALL[code]}"
+        missed = OfferRow(book.offers[row], *_seen(book, row))
+        return f"; nearest: {miss_words(list(RejectReason)[code], missed, offers.query, world.now)}"
 
     def _limit_words(self, row: DemandRow, offers: PoolOffers) -> str:
         """The limit that keeps most of the offers away that nothing else does."""
@@ -219,6 +234,12 @@ class Explaining:
         return f"next cheaper machine: {machine(book.offers[best])}, {why}"
 
 
+def _seen(book: PriceBook, row: int) -> tuple[str, datetime]:
+    """Under which source an offer is listed, and when that was read."""
+    state = book.sources[book.source_of[row]]
+    return state.source, state.seen_at or datetime.min.replace(tzinfo=UTC)
+
+
 def everywhere(reason: str, message: str) -> tuple[PoolReason, ...]:
     """One reason that is no pool's."""
     return (PoolReason(NO_POOL, reason, message),)
@@ -239,8 +260,10 @@ def _summary(counts: Counter[int], total: int) -> str:
         return "no offers are known"
     nearest = sorted(counts.items(), reverse=True)
     shown = [f"{count} {_ALL[code]}" for code, count in nearest[:REASONS_SHOWN]]
-    if rest := sum(count for _, count in nearest[REASONS_SHOWN:]):
-        shown.append(f"{rest} others")
+    hidden = dict(nearest[REASONS_SHOWN:])
+    if hidden:
+        most = _ALL[max(hidden, key=lambda code: (hidden[code], code))]
+        shown.append(f"{sum(hidden.values())} others{f', most {most}' if len(hidden) > 1 else f' {most}'}")
     return f"none of {total} offers fits: {', '.join(shown)}"
 
 
