@@ -81,6 +81,23 @@ def test_the_same_money_by_whatever_is_asked(money, by, groups):
     assert document["total"]["gpuHours"] == 24 + 8 * 24
 
 
+@pytest.mark.parametrize(
+    ("by", "names"), [("pool", "pool/team-a/big\n"), ("class", "class/box\n"), ("gpu", "H100\nL40S\n")]
+)
+def test_groups_are_named_as_other_commands_take_them(money, by, names):
+    record(money, "2025-11", an_entry(), an_entry(uid="u-2", request="team-b/x", pool="", gpu="H100", gpus=8))
+    result = money.tgp("cost", "--by", by, "-o", "name")
+
+    assert "".join(sorted(result.output.splitlines(keepends=True))) == names
+
+
+def test_wide_cuts_nothing(money):
+    group = "x" * 120
+    record(money, "2025-11", an_entry(gpu=group))
+
+    assert group in money.tgp("cost", "--by", "gpu", "-o", "wide").output
+
+
 def test_what_cheaper_machines_saved_is_shown_by_month(money):
     assert "SAVED" not in money.tgp("cost").output
     record(money, "2025-11", an_entry(microusd=24_000_000, replaced_microusd=34_000_000))

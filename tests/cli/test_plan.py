@@ -150,6 +150,16 @@ def test_the_proof_says_what_it_leaves_out(gap, without, words):
     assert proof_words(PodPlan(datetime(2026, 11, 16, tzinfo=UTC), gap=gap, bound_without=without)) == words
 
 
+def test_pools_that_would_buy_are_named_and_wide_leaves_no_column_out(cluster: Mounted):
+    with_pool(cluster)
+    waits(cluster, "train-0")
+    named, wide = plan(cluster, "-o", "name"), plan(cluster, "-o", "wide")
+
+    assert named.stdout == "pool/ml/pool\n"
+    (heads,) = (line.split() for line in wide.stdout.splitlines() if line.startswith("N "))
+    assert heads == ["N", "POOL", "PROVIDER", "TYPE", "GPU", "REGION", "KIND", "$/H", "EACH", "PODS"]
+
+
 def test_without_pods_that_wait_nothing_would_be_bought(cluster: Mounted):
     with_pool(cluster)
     ended = plan(cluster)

@@ -13,7 +13,7 @@ import pytest
 from tests.controlplane.providers import a_device_plugin
 from tests.controlplane.replica import SHORT
 from tests.controlplane.replicas import Replicas
-from tests.controlplane.test_lifecycle import CLASS, a_class, a_request, a_secret, seen, status_of
+from tests.controlplane.test_lifecycle import CLASS, FULL_LIFE_S, a_class, a_request, a_secret, seen, status_of
 from tgp.app.demo.fixtures import join_secret
 from tools.controlplane.helm import HelmFailed
 from tools.controlplane.kubectl import Kubectl, KubectlFailed
@@ -21,8 +21,8 @@ from tools.manifests import CHART, INSTALL
 
 NAMESPACE = "tgp-system"
 RELEASE = "tgp"
-UNGUARDED = ("tgp-viewer", "tgp-metrics-reader", "kube-root-ca.crt")
-READERS = ("/tgp-viewer", "/tgp-metrics-reader")  # whose roles and account are not guarded
+UNGUARDED = ("tgp-viewer", "tgp-offers-reader", "tgp-metrics-reader", "kube-root-ca.crt")
+READERS = ("/tgp-viewer", "/tgp-offers-reader", "/tgp-metrics-reader")  # whose roles and account are not guarded
 PROVIDER = "vultr"
 HOME = f"/api/v1/namespaces/{NAMESPACE}"
 PARTS = "deployments,serviceaccounts,configmaps,roles,rolebindings"
@@ -170,6 +170,24 @@ def test_every_class_says_what_the_namespace_says(plane, guarded, machine):
 
 
 @pytest.mark.usefixtures("guarded")
+def test_without_any_class_cluster_roles_and_kinds_are_guarded(plane, admin, replicas, simulators, machine):
+    """As where a request is served by the keys in the operator's Secret alone: the implicit class is never written."""
+    admin("delete", "gpunodeclass", CLASS, "--wait=false")
+    admin("patch", "gpunodeclass", CLASS, "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
+    assert seen(plane, f"/apis/tgp.io/v1/gpunodeclasses/{CLASS}") is None
+    parts = [("clusterrole", "", "tgp-operator"), ("clusterrolebinding", "", "tgp-operator")]
+    parts += [("role", "kube-system", "tgp-operator"), ("crd", "", "gpunodeclasses.tgp.io"), KIND_OF_REQUESTS]
+    replicas.until(lambda: not any(succeeds(admin, *dry_deletion(*part)) for part in parts), "all are guarded")
+    assert machine in refused(lambda: admin(*dry_deletion(*KIND_OF_REQUESTS)))
+
+    admin("annotate", "namespace", NAMESPACE, "tgp.io/abandon=true")
+    replicas.until(lambda: all(succeeds(admin, *dry_deletion(*part)) for part in parts), "the way past")
+    admin("annotate", "namespace", NAMESPACE, "tgp.io/abandon-")
+    admin.apply(a_class(simulators))
+    replicas.until(lambda: class_notes(plane).get("tgp.io/holdings") == machine, "the class has the sentence again")
+
+
+@pytest.mark.usefixtures("guarded")
 def test_with_machines_abandoned_the_release_goes_and_a_new_one_finds_the_machine(
     plane, admin, helm, replicas, machine
 ):
@@ -204,7 +222,7 @@ def test_with_machines_abandoned_the_release_goes_and_a_new_one_finds_the_machin
 def test_a_machine_that_no_class_counts_guards_cluster_roles_and_kinds(plane, admin, replicas, guarded):
     """An order of unknown outcome or a machine without a request: the class has the sentence, and counts none."""
     admin("delete", "gpurequest/paid", "-n", "default", "--wait=false")
-    replicas.until(lambda: "tgp.io/holdings" not in notes(plane), lambda: str(status_of(plane, "paid")))
+    replicas.until(lambda: "tgp.io/holdings" not in notes(plane), lambda: str(status_of(plane, "paid")), FULL_LIFE_S)
     replicas.until(
         lambda: succeeds(admin, "delete", "clusterrole/tgp-operator", "--dry-run=server"), "no class says so any more"
     )

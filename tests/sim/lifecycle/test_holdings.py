@@ -5,8 +5,9 @@ from dataclasses import replace
 from tests.sim.an_operator import ALONE, NAMESPACE_NAME, a_class, operator_main, writes
 from tests.sim.lifecycle.a_world import SimEnv, sim_env
 from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST, NAMESPACE
+from tgp.core.classes.default_class import IMPLICIT
 from tgp.core.classes.nodeclass import ALLOWED_REQUIRED
-from tgp.core.inventory.holdings import ABANDON, COPIED, HOLDINGS
+from tgp.core.inventory.holdings import ABANDON, COPIED, HOLDINGS, STAND_IN
 from tgp.core.model.token import plain_uid
 from tgp.sim.checkers.money import NoOrphan
 from tgp.sim.checkers.registry import INVARIANTS
@@ -116,3 +117,31 @@ def test_what_allows_to_leave_is_copied_to_classes_and_taken_back():
         env.until(lambda: copies() == {"rented": COPIED, "by-hand": "mine"}, minutes=2)
         api.merge_patch(NAMESPACE, "", NAMESPACE_NAME, {"metadata": {"annotations": {ABANDON: None}}})
         env.until(lambda: copies() == {"rented": None, "by-hand": "mine"}, minutes=2)
+
+
+def test_without_any_class_the_operator_keeps_one_for_the_guard_alone():
+    """Bought by the keys in the Secret. It serves no request, is no class to the operator, and follows what is held."""
+    with sim_env("bare", "vultr") as env:
+        api = env.world.api.local_api
+        process = env.world.process("operator", operator_main(ALONE))
+        env.world.run(minutes=3)
+        assert api.get(GPU_NODE_CLASS, "", STAND_IN) is None
+        env.wants(provider="vultr", gpuType="A100", idleTimeout="Never")
+        env.until(lambda: bool(env.living()), step=0.1)
+        assert of_class(env, STAND_IN).startswith("1 machine costs $")
+        api.merge_patch(NAMESPACE, "", NAMESPACE_NAME, {"metadata": {"annotations": {ABANDON: "true"}}})
+        env.until(lambda: env.phase() == "Ready", minutes=30)
+        assert env.request()["status"]["nodeClass"] == IMPLICIT
+        assert api.get(GPU_NODE_CLASS, "", STAND_IN)["metadata"]["annotations"][ABANDON] == COPIED
+        api.delete(GPU_NODE_CLASS, "", STAND_IN)
+        a_class(env.world, "written-later")
+        env.until(lambda: of_class(env, "written-later").startswith("1 machine costs $"), minutes=2)
+        api.delete(GPU_NODE_CLASS, "", "written-later")
+        env.world.run(minutes=1)
+        process.crash()
+        env.world.process("operator again", operator_main(ALONE))
+        env.until(lambda: api.get(GPU_NODE_CLASS, "", STAND_IN) is not None, minutes=5)
+        env.drops()
+        env.until(lambda: said(env) == "", minutes=30)
+        env.world.run(minutes=1)
+        assert of_class(env, STAND_IN) == ""

@@ -2,6 +2,7 @@
 
 Only the leader writes it, and only where it differs. It appears with the reservation, before the order is sent. It is
 copied to the classes, as is `tgp.io/abandon`, the way past it: the policy of cluster roles and kinds sees only these.
+While there is no class, it keeps one for that policy, which no other controller sees.
 Beside it is said whether classes without allowedNamespaces serve no namespace, for commands in a terminal.
 """
 
@@ -13,12 +14,12 @@ from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import GPURequest
 from tgp.api.resource import GPU_NODE_CLASS, NAMESPACE, Resource
 from tgp.core.classes.nodeclass import ALLOWED_REQUIRED, allowed_namespaces_required
-from tgp.core.inventory.holdings import HOLDINGS, class_changes, held_by, holdings, told
+from tgp.core.inventory.holdings import HOLDINGS, STAND_IN, class_changes, held_by, holdings, stand_in, told
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.workload import Metadata, Namespace
 from tgp.ports.clock import Clock
-from tgp.ports.cluster import Cluster, NotFound, View
+from tgp.ports.cluster import AlreadyExists, Cluster, NotFound, View
 
 SPACING = timedelta(seconds=1)  # between two counts; that the first machine is there is written at once
 LISTED_WITHIN = timedelta(minutes=2)  # only lists show machines without a request: a new process removes nothing before
@@ -50,6 +51,8 @@ class HoldingsWriter:
         self._began: datetime | None = None  # None: this process has not counted yet
         self._counted_at: datetime | None = None
         self._words = ""  # as counted then
+        self._stand_in: KubeObject[GPUNodeClass] | None = None  # as written last
+        self._looked = False  # for the above in the cluster
 
     async def reconcile(self, key: ObjectKey) -> datetime | None:  # noqa: ARG002 - there is only one
         home, now = self._namespaces.get(self._home), self._clock.now()
@@ -66,13 +69,30 @@ class HoldingsWriter:
         early = not words and now < self._began + LISTED_WITHIN
         self._words = before if early else words
         if self._words != before:
+            self._looked = self._looked and len(self._classes) > 0  # a person may have deleted the stand-in
             await self._annotate(NAMESPACE, self._home, {HOLDINGS: words or None})
         await self._copy(home)
         return self._began + LISTED_WITHIN if early and before else None
 
     async def _copy(self, home: Namespace) -> None:
-        for record, changes in class_changes(home.annotations, self._classes.values(), self._words):
+        if not self._looked:
+            self._stand_in, self._looked = await self._read_stand_in(), True
+        if self._stand_in is None and self._words and not len(self._classes):
+            with suppress(AlreadyExists):
+                await self._cluster.create(GPU_NODE_CLASS, stand_in(self._words))
+            self._stand_in = await self._read_stand_in()
+        kept = () if self._stand_in is None else (self._stand_in,)
+        for record, changes in class_changes(home.annotations, (*self._classes.values(), *kept), self._words):
             await self._annotate(GPU_NODE_CLASS, record.key, changes)
+            self._looked = self._looked and record is not self._stand_in
+
+    async def _read_stand_in(self) -> KubeObject[GPUNodeClass] | None:
+        key = ObjectKey("", STAND_IN)
+        try:
+            found = await self._cluster.read(GPU_NODE_CLASS, key)
+        except NotFound:
+            return None
+        return KubeObject(key=key, annotations=found["metadata"].get("annotations") or {})
 
     async def _annotate(self, resource: Resource, key: ObjectKey, changes: Mapping[str, str | None]) -> None:
         with suppress(NotFound):  # it was deleted meanwhile
@@ -90,9 +110,8 @@ class HoldingsWriter:
     def of_class(
         self, old: KubeObject[GPUNodeClass] | None, new: KubeObject[GPUNodeClass] | None
     ) -> Iterable[ObjectKey]:
-        if new is None:
-            return ()
-        return () if old is not None and old.annotations == new.annotations else (self._home,)
+        same = old is not None and new is not None and old.annotations == new.annotations
+        return () if same else (self._home,)
 
     def of_account(self, old: Metadata | None, new: Metadata | None) -> Iterable[ObjectKey]:  # noqa: ARG002 - any
         return (self._home,)

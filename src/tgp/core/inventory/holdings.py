@@ -4,14 +4,17 @@ A policy of the chart refuses to delete the operator, its rights and its kinds w
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import GPURequest
+from tgp.api.resource import GPU_NODE_CLASS
 from tgp.core.model.attempts import attempts_of, copied, open_attempt
 from tgp.core.model.costs import hourly_of
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.money import dollars
 
+STAND_IN = "tgp-holdings"  # the class that has both annotations while there is no other
 HOLDINGS = "tgp.io/holdings"  # on the operator's Namespace, and copied to every class; absent: no machine
 ABANDON = "tgp.io/abandon"  # the same: it allows to uninstall in spite of machines
 COPIED = "as on the operator's Namespace"
@@ -68,3 +71,14 @@ def class_changes(
             changes[ABANDON] = None
         if changes:
             yield record, changes
+
+
+def stand_in(words: str) -> dict[str, Any]:
+    """A class that buys nothing, for the guard to see where a request is served without any class in the cluster."""
+    what = "Kept by the operator: the guard against uninstalling sees only classes. No request is served by it."
+    return {
+        "apiVersion": GPU_NODE_CLASS.api_version,
+        "kind": GPU_NODE_CLASS.kind,
+        "metadata": {"name": STAND_IN, "annotations": {HOLDINGS: words, "kubernetes.io/description": what}},
+        "spec": {"providers": [{"name": "vast"}], "suspend": True},
+    }

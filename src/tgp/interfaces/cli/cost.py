@@ -6,15 +6,15 @@ from datetime import UTC, datetime, timedelta
 import click
 
 from tgp.api.values import duration
-from tgp.core.reports.cost_report import BY, CostBill, Window, bill_of, costs, month_window
+from tgp.core.reports.cost_report import BY, NONE, CostBill, Window, bill_of, costs, month_window
 from tgp.core.reports.machine_costs import hourly_total, machine_costs
 from tgp.interfaces.cli.cluster_options import cluster_options
 from tgp.interfaces.cli.context import CliServices
 from tgp.interfaces.cli.cost_view import as_csv, as_document, render
 from tgp.interfaces.cli.interrupt import run
-from tgp.interfaces.cli.output import Formats, show, terminal_width, waiting, write
+from tgp.interfaces.cli.output import ROW_FORMATS, Formats, print_rows, waiting
 
-OUTPUTS = ("table", "json", "yaml", "csv")
+NAMED = {"pool": "pool/", "class": "class/"}  # by what -o name prints as other commands take it; others as they are
 LONGEST = timedelta(days=36_500)
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _DAYS = re.compile(r"([0-9]{1,5})d")
@@ -47,7 +47,7 @@ def _since(_ctx: click.Context, _param: click.Parameter, value: str | None) -> d
 @click.option("--month", metavar="2026-11", callback=_month, help="Only this month, in UTC.")
 @click.option("--since", metavar="DATE|LENGTH", callback=_since, help="Since then: 2026-11-01, 36h, 7d.")
 @click.option("--by", type=click.Choice(BY), default=None, help="Default: month; with --month or --since: provider.")
-@click.option("-o", "--output", "how", type=Formats(OUTPUTS), default="table", show_default=True)
+@click.option("-o", "--output", "how", type=Formats(ROW_FORMATS), default="table", show_default=True)
 @cluster_options
 @click.pass_obj
 def cost(
@@ -69,13 +69,11 @@ def cost(
         raise click.UsageError("Give --month or --since, not both.")
     by = by or ("provider" if month or since else "month")
     bill = run(_bill(services, (kubeconfig, context, namespace), by, month or since))
-    if how == "table":
-        width = terminal_width()
-        show(render(bill, width), width)
-    elif how == "csv":
+    if how == "csv":
         click.echo(as_csv(bill), nl=False)
-    else:
-        write(as_document(bill), how)
+        return
+    names = [f"{NAMED.get(by, '')}{line.group}" for line in bill.lines if line.group != NONE]
+    print_rows(lambda width: render(bill, width), as_document(bill), "items", names, how)
 
 
 async def _bill(

@@ -10,7 +10,7 @@ from tgp.api.values import rfc3339
 from tgp.core.model.money import decimal, dollars, to_the_cent
 from tgp.core.reports.cost_report import CostBill, CostLine, Window
 from tgp.interfaces.cli.next_step import next_lines
-from tgp.interfaces.cli.output import Cell, TableColumn, table, usd, wrapped
+from tgp.interfaces.cli.output import UNBOUNDED, Cell, TableColumn, table, usd, wrapped
 from tgp.interfaces.documents import API_VERSION
 from tgp.interfaces.documents.machines import CostItem, CostReport
 from tgp.interfaces.terminal.snapshot import plain
@@ -24,10 +24,11 @@ def render(bill: CostBill, width: int) -> Group:
     if not bill.lines:
         return Group(*_nothing(bill, width))
     rows = (*bill.lines, bill.total)
+    longest = LONGEST_GROUP if width < UNBOUNDED else 0
     saved = (TableColumn("SAVED $", tuple(_saved(row) for row in rows), right=True),) if _any_saved(bill) else ()
     lines = table(
         (
-            TableColumn(bill.by.upper(), tuple((plain(row.group), _style(row)) for row in rows), longest=LONGEST_GROUP),
+            TableColumn(bill.by.upper(), tuple((plain(row.group), _style(row)) for row in rows), longest=longest),
             TableColumn("MACHINES", tuple((f"{row.machines:,}", _style(row)) for row in rows), right=True),
             TableColumn(
                 "GPU-HOURS", tuple((f"{row.gpu_seconds / 3600:,.1f}", _style(row)) for row in rows), right=True

@@ -12,12 +12,13 @@ from tgp.interfaces.cli.class_file import read_text
 from tgp.interfaces.cli.completion import live_names
 from tgp.interfaces.cli.context import CliServices, PlanActions
 from tgp.interfaces.cli.interrupt import run
-from tgp.interfaces.cli.output import Formats, show, terminal_width, waiting, write
+from tgp.interfaces.cli.output import Formats, print_rows, waiting
 from tgp.interfaces.cli.plan_view import as_document, render
 from tgp.ports.cluster import ClusterError
 from tgp.services.manifest_pods import ManifestPods, pods_in
 from tgp.services.plan_documents import ConsolidationPlan, PlanQuestion, PodPlan
 
+FORMATS = ("table", "wide", "json", "yaml", "name")
 NOT_SERVED = 3  # the exit code if a pod is not served
 
 
@@ -42,7 +43,7 @@ NOT_SERVED = 3  # the exit code if a pod is not served
     metavar="NAME",
     help="Only pods of this namespace; with -f, of objects that name none.  [all; with -f the kubeconfig's]",
 )
-@click.option("-o", "--output", "how", type=Formats(["table", "json", "yaml"]), default="table", show_default=True)
+@click.option("-o", "--output", "how", type=Formats(FORMATS), default="table", show_default=True)
 @click.option("--kubeconfig", default="", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config.")
 @click.option("--context", default="", metavar="NAME", help="Default: the kubeconfig's current one.")
 @click.pass_obj
@@ -65,6 +66,8 @@ def plan(
     WhenEmptyOrUnderutilized) would be exchanged for cheaper ones, what that saves, which pods move, and what it waits
     for.
 
+    -o name prints the pools that would buy; with --consolidate the Nodes that would leave.
+
     Exit code 0 if every pod is served, by a new machine or by room that is there; 3 if a pod is not.
     """
     if with_waiting and filename is None:
@@ -86,11 +89,14 @@ def plan(
             )
     except ClusterError as error:
         raise click.ClickException(str(error)) from error
-    if how == "table":
-        width = terminal_width()
-        show(render(made, manifest, hours, width), width)
-    else:
-        write(as_document(made, manifest, hours), how)
+    pools = dict.fromkeys(f"pool/{each.pool}" for each in made.orders)
+    print_rows(
+        lambda width: render(made, manifest, hours, width),
+        as_document(made, manifest, hours),
+        "machines",
+        [*pools],
+        how,
+    )
     raise SystemExit(0 if made.all_served else NOT_SERVED)
 
 
@@ -100,10 +106,14 @@ def _consolidate(connecting: AbstractAsyncContextManager[PlanActions], pool: Obj
             made = run(_exchanges(connecting, pool))
     except ClusterError as error:
         raise click.ClickException(str(error)) from error
-    if how == "table":
-        show(consolidation_view.render(made, terminal_width()), terminal_width())
-    else:
-        write(consolidation_view.as_document(made), how)
+    leaving = [f"node/{node}" for each in made.exchanges for node, _ in each.leaving]
+    print_rows(
+        lambda width: consolidation_view.render(made, width),
+        consolidation_view.as_document(made),
+        "exchanges",
+        leaving,
+        how,
+    )
 
 
 async def _exchanges(connecting: AbstractAsyncContextManager[PlanActions], pool: ObjectKey | None) -> ConsolidationPlan:

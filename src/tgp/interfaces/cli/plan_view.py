@@ -14,7 +14,7 @@ from tgp.core.model.pod import Pod
 from tgp.core.pools.limits import limit_amount
 from tgp.core.pools.planner.world import Order, PoolReason, Unserved
 from tgp.interfaces.cli.next_step import next_lines
-from tgp.interfaces.cli.output import TableColumn, dollar_cells, fits, table, usd, wrapped
+from tgp.interfaces.cli.output import UNBOUNDED, TableColumn, dollar_cells, fits, table, usd, wrapped
 from tgp.interfaces.cli.rent_view import machine as machine_words
 from tgp.interfaces.cli.rent_view import prices_words
 from tgp.interfaces.documents import API_VERSION
@@ -24,6 +24,7 @@ from tgp.interfaces.terminal.snapshot import plain
 from tgp.services.manifest_pods import ManifestPods
 from tgp.services.plan_documents import LimitEffect, PlacedPod, PodPlan, PoolNote
 
+LONGEST_TYPE = 28
 LABEL = 12  # columns of a line's first word
 PODS_SHOWN = 3  # names in one place; the rest is counted
 COMPARED_SHOWN = 4  # machines, each with the next cheaper one
@@ -232,12 +233,13 @@ def _replica_words(made: PodPlan) -> Iterator[str]:
 def _machines(orders: Sequence[Order], width: int) -> list[Text]:
     """Equal machines of a pool are one row. In a narrow terminal the price and the pods come before the type."""
     groups = _grouped(orders)
+    longest = LONGEST_TYPE if width < UNBOUNDED else 0
     prices = dollar_cells([same[0].hourly_microusd for same in groups])
     columns = {
         "N": TableColumn("N", tuple((str(len(same)), "") for same in groups), right=True),
         "POOL": TableColumn("POOL", tuple((str(same[0].pool), "") for same in groups)),
         "PROVIDER": TableColumn("PROVIDER", tuple((same[0].offer.provider, "") for same in groups)),
-        "TYPE": TableColumn("TYPE", tuple((same[0].offer.instance_type, "") for same in groups), longest=28),
+        "TYPE": TableColumn("TYPE", tuple((same[0].offer.instance_type, "") for same in groups), longest=longest),
         "GPU": TableColumn(
             "GPU", tuple((f"{same[0].offer.gpu_count}x {same[0].offer.gpu}", "bold") for same in groups)
         ),

@@ -20,6 +20,7 @@ from tgp.adapters.kube.records.workloads import (
 from tgp.api.resource import (
     CERTIFICATE_SIGNING_REQUEST,
     DAEMON_SET,
+    GPU_NODE_CLASS,
     JOB,
     NAMESPACE,
     NODE,
@@ -30,6 +31,7 @@ from tgp.api.resource import (
     STORAGE_CLASS,
     Resource,
 )
+from tgp.core.inventory.holdings import STAND_IN
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
 from tgp.core.model.pod import Pod
@@ -99,6 +101,7 @@ def metadata_of(resource: Resource) -> Projection[Metadata]:
 
 
 def typed(resource: Resource, kind: type[T]) -> Projection[KubeObject[T]]:
-    """One of our own kinds, as its typed value."""
+    """One of our own kinds, as its typed value. The class that only the guard reads is none to anyone else."""
     reader = TypedReader(kind)
-    return Projection(resource, reader, pools=reader.pools)
+    selector = f"metadata.name!={STAND_IN}" if resource == GPU_NODE_CLASS else ""
+    return Projection(resource, reader, pools=reader.pools, field_selector=selector)
