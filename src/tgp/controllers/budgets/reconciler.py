@@ -252,11 +252,11 @@ class BudgetReconciler:
 
     def _trouble(self, memory: BudgetMemory) -> Trouble | None:
         """The first that holds gives the reason; the message tells of all."""
-        first, *others = (*self._troubles(memory), None)
-        if first is None:
+        troubles = list(self._troubles(memory))
+        if not troubles:
             return None
-        more = (f"{each.reason}: {each.message}" for each in others if each is not None)
-        return structs.replace(first, message=". ".join((first.message, *more)))
+        more = (f"{each.reason}: {each.message}" for each in troubles[1:])
+        return structs.replace(troubles[0], message=" ".join((troubles[0].message, *more)))
 
     def _troubles(self, memory: BudgetMemory) -> Iterator[Trouble]:
         if memory.lost_until is not None and self._clock.now() < memory.lost_until:
