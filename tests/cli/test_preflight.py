@@ -26,10 +26,11 @@ from tgp.api.resource import (
 )
 from tgp.core.classes.rights import missing_rights
 from tgp.core.reports.manifest_verdict import verdict
+from tgp.ports.http import Call, Reply, Streaming
+from tgp.services.chart_settings import CHART_SETTINGS
 from tgp.services.cluster_failure import REACH
 from tgp.services.manifest_surroundings import surroundings
 from tgp.services.preflight import (
-    CHART_SETTINGS,
     DEVICE_PLUGIN,
     NAME_ONE,
     OPERATOR_LEASE,
@@ -75,13 +76,21 @@ def a_plugin(tolerations: list[dict]) -> dict:
     }
 
 
-async def looked(folder: Path, *manifests: tuple[Resource, dict]) -> Preflight:
-    """At an API server that holds these."""
+async def looked(folder: Path, *manifests: tuple[Resource, dict], forbidden: str = "-") -> Preflight:
+    """At an API server that holds these. Paths that end with `forbidden` may not be read."""
     server = ApiServer(SystemClock(), SystemEntropy())
     server.authentication.add_token(TOKEN, ADMIN)
     for resource, manifest in manifests:
         server.local_api.create(resource, manifest)
-    listening = await listen(server.handle)
+
+    async def handle(call: Call) -> Reply | Streaming:
+        if not call.path.endswith(forbidden):
+            return await server.handle(call)
+        words = f'things "x" is forbidden: User "dora" cannot get resource "things" at {call.path}'
+        status = {"kind": "Status", "status": "Failure", "reason": "Forbidden", "message": words, "code": 403}
+        return Reply(403, json.dumps(status).encode(), (("Content-Type", "application/json"),))
+
+    listening = await listen(handle)
     try:
         return await preflight(a_kubeconfig(folder, listening.url), "", "", expected=True)
     finally:
@@ -161,6 +170,23 @@ async def test_it_says_whether_a_plugin_would_run_and_what_to_change(tmp_path, p
     assert said in finding.words
 
 
+async def test_each_resource_that_its_classes_buy_needs_a_plugin(tmp_path):
+    def bought(name: str, *models: str) -> tuple[Resource, dict]:
+        return a_class(name, providers=[{"name": "vultr"}], instanceRequirements={"gpuTypes": list(models)})
+
+    plugin = DAEMON_SET, a_plugin([{"operator": "Exists"}])
+    amd = await looked(tmp_path, *kinds(), home(), plugin, bought("amd", "MI300X"))
+    both = await looked(tmp_path, *kinds(), home(), plugin, bought("amd", "MI300X"), bought("some", "L40S"))
+
+    def said(found: Preflight) -> list[tuple[bool | None, str]]:
+        return [(one.good, one.words) for one in found.findings if one.title == DEVICE_PLUGIN]
+
+    missing = False, "No DaemonSet provides amd.com/gpu; install a GPU device plugin"
+    assert said(amd) == [missing]
+    assert said(both)[1:] == [missing]
+    assert said(both)[0][0] is True
+
+
 async def test_an_empty_cluster_lists_every_gap_with_its_command(tmp_path):
     found = await looked(tmp_path)
 
@@ -199,6 +225,36 @@ async def test_a_class_lists_all_that_it_misses_at_once(tmp_path):
     assert "Secret tgp-join (keys " in said
     assert "settings.sshKeyName is not set" in said
     assert "MeshRefused" not in said, "the mesh cannot be asked before its client is there"
+
+
+@pytest.mark.parametrize(
+    ("path", "title"),
+    [
+        ("/version", "Kubernetes"),
+        ("/customresourcedefinitions/gpurequests.tgp.io", "kinds"),
+        ("/namespaces/tgp-system", "namespace"),
+        ("/configmaps/tgp-operator-settings", "settings"),
+        ("/gpunodeclasses", "classes"),
+        ("/nodes", "nodes"),
+        ("/clusterroles/tgp-operator", "rights"),
+        ("/leases/tgp-operator", "operator"),
+        ("/services/kubernetes", "tailnet"),
+        ("/daemonsets", DEVICE_PLUGIN),
+    ],
+)
+async def test_what_may_not_be_read_hides_no_other_gap(tmp_path, path, title):
+    meshed = a_class("gpu", providers=[{"name": "vultr"}], tailscaleConfig={"tags": ["tag:gpu"]})
+    whole = await looked(tmp_path, *kinds(), home(), meshed)
+    found = await looked(tmp_path, *kinds(), home(), meshed, forbidden=path)
+
+    (unknown,) = (one for one in found.findings if one.title == title and one.good is None)
+    assert unknown.command == "kubectl auth can-i --list" or title == "rights"
+    gaps = [one for one in whole.findings if one.good is False and one.title != title]
+    about_version = [one for one in gaps if "tgp-join" in one.words] if title == "Kubernetes" else []
+    about_classes = [one for one in gaps if one.title == "class gpu"] if title == "classes" else []
+    lost = [one for one in gaps if one not in found.findings]
+    assert lost == about_version + about_classes, "another gap is not told"
+    assert title == "classes" or [row.provider for row in found.rows] == ["vultr"]
 
 
 async def test_rights_of_an_older_release_are_named_one_by_one(tmp_path):
@@ -317,6 +373,20 @@ async def test_it_looks_for_the_tailscale_operator_where_the_chart_was_told_of_i
     findings = [one for one in found.findings if one.title == "tailnet"]
     assert [one.good for one in findings] == ([] if said is None else [False])
     assert all(said in one.words and one.command.startswith(command) for one in findings)
+
+
+async def test_a_class_without_a_mesh_has_the_one_of_the_charts_value(tmp_path):
+    """networking.backend: the operator buys for it, so a gap would be a false one."""
+    metadata = {"name": CHART_SETTINGS, "namespace": "tgp-system"}
+    data = {"settings.yaml": "networking:\n  backend: kubespan\n"}
+    settings = CONFIG_MAP, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+    meshless = a_class("gpu", providers=[{"name": "vultr"}])
+
+    without = await looked(tmp_path, *kinds(), home(), meshless)
+    found = await looked(tmp_path, *kinds(), home(), meshless, settings)
+
+    assert any("NoNetworking" in one.words for one in without.findings)
+    assert not any("NoNetworking" in one.words for one in found.findings)
 
 
 async def test_a_cluster_that_was_named_and_is_not_there_is_a_finding(tmp_path):

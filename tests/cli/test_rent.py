@@ -443,9 +443,31 @@ def test_what_was_confirmed_binds():
     run(told, "--yes")
     assert told.created[0]["spec"]["maxHourlyPrice"] == "1.50"
 
-    waiting = FakeServices(STAY)
-    CliRunner().invoke(rent, ["--gpu", "L40S", "--yes"], obj=waiting)
-    assert "maxHourlyPrice" not in waiting.created[0]["spec"], "no price was shown"
+
+@pytest.mark.parametrize("how", [(), ("-o", "json")])
+def test_a_request_that_no_offer_fits_is_created_with_a_maximum_price_only(how):
+    """It may wait for days: without one it would then buy at any price."""
+    waiting = FakeServices(STAY, nearest="1x L40S at $1.67/h from vultr: sold out")
+    refused = CliRunner().invoke(rent, ["--gpu", "L40S", "--yes", *how], obj=waiting)
+    said = " ".join(refused.output.split())
+
+    assert refused.exit_code == 2
+    assert waiting.created == []
+    assert "The nearest offer: 1x L40S at $1.67/h from vultr: sold out. Add --max-price" in said
+    assert how or "no price to confirm, so --max-price is required" in said
+    assert CliRunner().invoke(rent, ["--gpu", "L40S", "--dry-run"], obj=waiting).exit_code == 3
+
+    assert run(waiting, "--yes").exit_code == 0
+    assert waiting.created[0]["spec"]["maxHourlyPrice"] == "1.50"
+
+
+async def test_the_nearest_offer_is_one_of_the_wanted_model():
+    sold_out = an_offer(hourly_microusd=1_670_000, stock=Stock.NONE)
+    market = AMarket(vultr=(sold_out,))
+
+    assert (await plan_for(wanted(), a_counter("vultr"), market=market)).nearest.endswith("sold out")
+    assert (await plan_for(wanted("H100"), a_counter("vultr"), market=market)).nearest == ""
+    assert (await plan_for(wanted())).nearest == "", "one fits"
 
 
 def test_what_was_created_is_said_with_the_next_command():

@@ -89,7 +89,7 @@ def test_a_request_that_no_offer_can_help_does_not_wait_for_one(reason, until):
     [
         ({}, "it is terminated, after 24h or after 30m without a pod"),
         ({"maxLifetime": "Never"}, "it is terminated, after 30m without a pod"),
-        ({"maxLifetime": "Never", "idleTimeout": "Never"}, "it is deleted: neither its age nor idleness"),
+        ({"maxLifetime": "Never", "idleTimeout": "Never"}, "you delete it; no lifetime or idle limit is set"),
     ],
 )
 def test_a_machine_names_only_the_ends_that_it_has(spec, until):
@@ -242,7 +242,7 @@ def test_what_is_over_tells_what_it_cost_and_that_it_stays():
 
     assert "is over     No pod has used the GPUs" in screen
     assert "cost        $1.83 in total" in screen
-    assert "stays as a record" in screen
+    assert "stays as a cost record" in screen
     assert advice(timeline_of(FINISHED, after(9000)), asked(FINISHED)) == ()
     assert obstacles(asked(FINISHED, held=True)) == ()
 
@@ -273,7 +273,7 @@ def test_programs_read_the_same_answer():
 
     assert found["kind"] == "RequestReason"
     assert found["reason"] == "LimitReached"
-    assert found["held"] is True
+    assert found["purchasesPaused"] is True
     assert [row["usdPerHour"] for row in found["holders"]] == [2.4, 0.34]
     json.dumps(found)
 
@@ -314,6 +314,22 @@ def test_everything_it_needs_is_read_from_the_cluster(tmp_path: Path):
     assert (lost.exit_code, other.exit_code) == (1, 2)
     assert "did you mean train?" in lost.output
     assert "this kind is not supported; request/NAME, pod/NAME, node/NAME, pool/NAME, budget/NAME are." in other.output
+
+
+@pytest.mark.parametrize("backend", ["", "kubespan"])
+def test_a_class_without_a_mesh_has_the_one_of_the_charts_value(tmp_path: Path, backend: str):
+    with Mounted(tmp_path) as server:
+        address = furnish(server)
+        spec = {"providers": [{"name": "vultr"}]}
+        send(f"{server.url}/apis/tgp.io/v1/gpunodeclasses", "POST", {**CLASS, "spec": spec})
+        send(f"{server.url}/api/v1/namespaces", "POST", {"metadata": {"name": "tgp-system"}})
+        data = {"settings.yaml": json.dumps({"networking": {"backend": backend}})}
+        settings = {"metadata": {"name": "tgp-operator-settings"}, "data": data}
+        send(f"{server.url}/api/v1/namespaces/tgp-system/configmaps", "POST", settings)
+        become(address, json.dumps(document(phase="Pending", conditions=(NO_ROOM,))["status"]))
+        said = why(server, "ml/train", "-o", "json").output
+
+    assert ("networking.backend" in said) is (backend == "")
 
 
 def test_a_cluster_without_our_kinds_is_an_error_without_a_traceback(tmp_path: Path):

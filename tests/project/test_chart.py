@@ -13,7 +13,7 @@ from tgp import __version__
 from tgp.api.common import DEFAULT_KEYS
 from tgp.app import settings
 from tgp.core.access.certificate import AUTHORITY, AUTHORITY_CONFIG_MAP, service_names
-from tgp.services.preflight import OPERATOR_ENABLED
+from tgp.services.chart_settings import OPERATOR_ENABLED
 from tgp.services.shipped import budget_policies, operator_rights
 from tools import manifests, toolbox
 from tools.controlplane.fixtures import say_past_capturing

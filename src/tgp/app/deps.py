@@ -29,7 +29,7 @@ from tgp.controllers.deps import Deps, FeatureSettings, Stores
 from tgp.controllers.requests.leader_guard import LeaderGuard
 from tgp.core.access.certificate import ServingPair
 from tgp.core.classes.power_hosts import Address, HostRules
-from tgp.core.disruption.illness import read_repair_rule
+from tgp.core.disruption.health import read_repair_rule
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.token_bucket import TokenRate
 from tgp.ports.boot import Boot

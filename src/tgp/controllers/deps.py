@@ -40,7 +40,7 @@ from tgp.controllers.market.reconciler import MarketState
 from tgp.controllers.pools.indexes import BY_CLASS, GANG_PODS, WAITING_PODS, by_class, by_gang, by_waiting
 from tgp.controllers.requests.indexes import INDEXES, PODS_BY_NODE, by_node_name
 from tgp.controllers.requests.leader_guard import LeaderGuard
-from tgp.core.disruption.illness import RepairRule
+from tgp.core.disruption.health import RepairRule
 from tgp.core.model.identity import KUBE_SYSTEM, cluster_id
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node

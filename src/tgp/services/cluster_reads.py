@@ -33,6 +33,7 @@ from tgp.core.pools.runaway import UNUSABLE, UnusableMachine
 from tgp.ports.clock import Clock
 from tgp.ports.cluster import ClusterBusy, ClusterError, Forbidden, KindsMissing, NotFound
 from tgp.ports.http import Answered, Call, Http, HttpError, Reply, UnreadableReply, WrappedHttp
+from tgp.services.chart_settings import ChartSettings, chart_settings
 
 PAGE = 500  # objects of one answer
 NO_KINDS = "the CRDs of group tgp.io are not installed"
@@ -95,6 +96,13 @@ class ClusterReads:
         except (NotFound, Forbidden):
             return {}
         return namespace.get("metadata", {}).get("annotations") or {}
+
+    async def chart_settings(self) -> ChartSettings:
+        """The usual ones if the user may not read them."""
+        try:
+            return await chart_settings(self.cluster, self.operator_namespace)
+        except Forbidden:
+            return ChartSettings()
 
     async def shapes(self) -> tuple[SeenShape, ...] | None:
         """What machines of a type really had, as the operator remembers it. None: the user may not read it."""

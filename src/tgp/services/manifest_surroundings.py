@@ -8,13 +8,11 @@ from tgp.adapters.kube.connect import Connection, connect
 from tgp.adapters.kube.list import ListTarget, paged
 from tgp.adapters.kube.records.kinds import namespaces, typed
 from tgp.api.nodeclass import GPUNodeClass
-from tgp.api.resource import CONFIG_MAP, GPU_NODE_CLASS
+from tgp.api.resource import GPU_NODE_CLASS
 from tgp.api.values import Version
-from tgp.core.model.object_key import ObjectKey
 from tgp.core.reports.manifest_verdict import Surroundings
-from tgp.ports.cluster import Forbidden, NotFound
-from tgp.services.preflight import CHART_SETTINGS
-from tgp.services.shipped import documents
+from tgp.ports.cluster import Forbidden
+from tgp.services.chart_settings import chart_settings
 
 
 async def surroundings(kubeconfig: str, context: str, namespace: str) -> Surroundings:
@@ -45,8 +43,6 @@ def _version(text: str) -> Version | None:
 async def _required(connection: Connection, namespace: str) -> bool:
     """settings.requireAllowedNamespaces of the chart."""
     try:
-        stored = await connection.cluster.read(CONFIG_MAP, ObjectKey(namespace, CHART_SETTINGS))
-    except (NotFound, Forbidden):
+        return (await chart_settings(connection.cluster, namespace)).allowed_namespaces_required
+    except Forbidden:
         return False
-    text = str((stored.get("data") or {}).get("settings.yaml", ""))
-    return any(each.get("requireAllowedNamespaces") is True for each in documents(text))

@@ -4,13 +4,13 @@ It only reads, with the user's own rights, and tries the operator's API keys wit
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeVar
 from zoneinfo import available_timezones
 
 from tgp import __version__
@@ -27,7 +27,6 @@ from tgp.api.crds import crds
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.resource import (
     CLUSTER_ROLE,
-    CONFIG_MAP,
     CUSTOM_RESOURCE_DEFINITION,
     GPU_NODE_CLASS,
     LEASE,
@@ -48,13 +47,16 @@ from tgp.core.joining.mesh.endpoint_reach import in_tailnet, port_of
 from tgp.core.joining.mesh.selection import backend_of
 from tgp.core.market.sources import lacking, sources_of
 from tgp.core.model.class_secrets import OPERATOR_SECRET, names, wanted_by
+from tgp.core.model.gpus import resource_name
 from tgp.core.model.join import JOIN_SECRET
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.offer_labels import GPU_PRESENT
 from tgp.core.requests.device_plugin import FutureNode, plugin_for
 from tgp.ports.cluster import ClusterError, Forbidden, NotFound
 from tgp.ports.http import Call, HttpError, HttpFactory, Reply
 from tgp.ports.resolver import Resolver
+from tgp.services.chart_settings import ChartSettings, chart_settings
 from tgp.services.cluster import http_for_clouds
 from tgp.services.cluster_failure import explained, first_step
 from tgp.services.crd_difference import difference, newer
@@ -68,10 +70,10 @@ from tgp.services.shipped import operator_rights
 USUAL_LABELS = {
     "kubernetes.io/os": "linux",
     "kubernetes.io/arch": "amd64",
-    "nvidia.com/gpu.present": "true",
     "tgp.io/provisioned": "true",
 }
 DEVICE_PLUGIN = "GPU device plugin"
+NVIDIA = "nvidia.com/gpu"
 ROLES = {"ClusterRole": CLUSTER_ROLE, "Role": ROLE}
 SHIPPED_NAMESPACE = "tgp-system"  # the operator's namespace in the shipped roles
 OPERATOR_LEASE = "tgp-operator"
@@ -81,10 +83,11 @@ TAILSCALE = "tailscale"
 EXPOSED = "tailscale.com/expose"
 EXPOSE_API = "kubectl annotate service kubernetes -n default tailscale.com/expose=true tailscale.com/hostname=k8s-api"
 TAILSCALE_OPERATOR_KIND = "connectors.tailscale.com"  # it installs it
-CHART_SETTINGS = "tgp-operator-settings"  # the chart's ConfigMap
-OPERATOR_ENABLED = "tgp.io/tailscale-operator"  # on it: the value networking.tailscale.operatorEnabled
 OLDEST_MINOR = 28  # of Kubernetes 1
 NAME_ONE = "export KUBECONFIG=FILE && tgp check"
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,36 +127,50 @@ class ClusterPreflight:
             hosts=HostRules(api_server=connection.addresses),
         )
         meshes = AllMeshes(dial, connection.clock, connection.entropy, connection.cluster, namespace=namespace)
+        self._meshes = MeshOpener(meshes, self._secret_reader)
         self._nodes: tuple[Node, ...] = ()
-        boot_inputs = BootInputLoader(self._secret_reader, self._cluster, lambda: self._nodes)
-        self._inspector = ClassPreflightChecker(
-            boot_inputs, MeshOpener(meshes, self._secret_reader), self._clouds, self._clock, ""
-        )
+        self._boot_inputs = BootInputLoader(self._secret_reader, self._cluster, lambda: self._nodes)
+        self._settings = ChartSettings()
 
     async def look(self) -> Preflight:
-        findings = [await self.version(), await self.kinds()]
-        namespace = await self.operator_namespace()
-        findings.append(namespace)
-        classes = await self._classes() if findings[1].good else ()
-        with suppress(Forbidden):  # then the Talos version is the class's, or the usual one
-            self._nodes = tuple((await paged(self._http, ListTarget(nodes()), {})).records.values())
-        if namespace.good:
-            findings += [await self._rights(), await self.operator()]
-        for name, node_class in classes:
-            findings += await self._class(name, node_class)
-        if findings[1].good and not classes:
+        """Whatever may not be read, or does not answer, is one unknown row: the other gaps are found all the same."""
+        findings: list[ClusterFinding] = [await self.version()]
+
+        async def of(title: str, step: Awaitable[T]) -> T | None:
+            try:
+                return await step
+            except (ClusterError, HttpError) as error:
+                words = f"not checked: {explained(str(error), error)}"
+                findings.append(ClusterFinding(title, None, words, first_step(error)))
+                return None
+
+        kinds = await of("kinds", self.kinds())
+        findings += [kinds] if kinds is not None else []
+        namespace = await of("namespace", self.operator_namespace())
+        findings += [namespace] if namespace is not None else []
+        self._settings = await of("settings", chart_settings(self._cluster, self._namespace)) or ChartSettings()
+        classes = await of("classes", self._classes()) if kinds is None or kinds.good else ()
+        self._nodes = await of("nodes", self._listed_nodes()) or ()
+        if namespace is None or namespace.good:
+            for title, step in (("rights", self._rights), ("operator", self.operator)):
+                found = await of(title, step())
+                findings += [found] if found is not None else []
+        for name, node_class in classes or ():
+            findings += await of(_title(name), self._class(name, node_class)) or ()
+        if kinds is not None and kinds.good and classes == ():
             words = f"no class exists, and Secret {self._namespace}/{OPERATOR_SECRET} has no provider's API key"
             findings.append(ClusterFinding("GPUNodeClass", False, words, "tgp init"))
-        with suppress(Forbidden):
-            findings += await self._tailnet(classes)
-        findings.append(await self.device_plugin())
-        return Preflight(await self._providers(classes), tuple(findings))
+        findings += await of("tailnet", self._tailnet(classes or ())) or ()
+        findings += await of(DEVICE_PLUGIN, self.device_plugins(classes or ())) or ()
+        return Preflight(await of("providers", self._providers(classes or ())) or (), tuple(findings))
+
+    async def _listed_nodes(self) -> tuple[Node, ...]:
+        return tuple((await paged(self._http, ListTarget(nodes()), {})).records.values())
 
     async def _tailnet(self, classes: tuple[tuple[str, GPUNodeClass], ...]) -> list[ClusterFinding]:
         """Where the chart was told that the Tailscale operator exposes the API server: whether it does."""
-        settings = await self._read(CONFIG_MAP, self._namespace, CHART_SETTINGS) or {}
-        wanted = (settings.get("metadata", {}).get("annotations") or {}).get(OPERATOR_ENABLED) == "true"
-        if not wanted and all(backend_of(node_class, "") != TAILSCALE for _, node_class in classes):
+        wanted = self._settings.tailscale_operator
+        if not wanted and all(self._backend(node_class) != TAILSCALE for _, node_class in classes):
             return []
         found = exposed_api(await self._read(SERVICE, "default", "kubernetes") or {}, await self._endpoint())
         if not wanted:
@@ -175,7 +192,10 @@ class ClusterPreflight:
     # -- the cluster itself ------------------------------------------------------------------------------------------
 
     async def version(self) -> ClusterFinding:
-        version = await self._cluster.version()
+        try:
+            version = await self._cluster.version()
+        except Forbidden as error:
+            return ClusterFinding("Kubernetes", None, f"not checked: {error}", first_step(error))
         minor = version.removeprefix("v").split(".")[1:2]
         old = bool(minor) and minor[0].isdigit() and int(minor[0]) < OLDEST_MINOR
         words = f"{version}; tgp needs 1.{OLDEST_MINOR} or newer" if old else version
@@ -249,9 +269,16 @@ class ClusterPreflight:
         spec = (reply.json().get("spec") if reply.ok else None) or {}
         return str(spec.get("holderIdentity") or ""), _moment(spec.get("renewTime")), self._date_of(reply)
 
-    async def device_plugin(self) -> ClusterFinding:
+    async def device_plugins(self, classes: tuple[tuple[str, GPUNodeClass], ...]) -> list[ClusterFinding]:
+        """One for each resource of the GPU models that its classes name; NVIDIA's where one names no model."""
+        models = [node_class.spec.instance_requirements.gpu_types or ("",) for _, node_class in classes] or [("",)]
+        resources = {resource_name(model) for row in models for model in row}
+        return [await self.device_plugin(resource) for resource in sorted(resources, reverse=True)]
+
+    async def device_plugin(self, resource: str = NVIDIA) -> ClusterFinding:
         listed = await paged(self._http, ListTarget(daemon_sets()), {})
-        verdict = plugin_for(FutureNode(USUAL_LABELS), listed.records.values())
+        present = {GPU_PRESENT: "true"} if resource == NVIDIA else {}
+        verdict = plugin_for(FutureNode(USUAL_LABELS | present), listed.records.values(), resource)
         return ClusterFinding(DEVICE_PLUGIN, verdict.runs, verdict.message)
 
     # -- its classes -------------------------------------------------------------------------------------------------
@@ -275,20 +302,32 @@ class ClusterPreflight:
         for provider, source in sources_of(node_class).items():
             if words := lacking(source):
                 gaps[Gap("SettingMissing", f"provider {provider}: {words}")] = None
-        asked = await self._inspector.inspect(node_class)
+        inspector = ClassPreflightChecker(
+            self._boot_inputs, self._meshes, self._clouds, self._clock, self._settings.backend
+        )
+        title, rest = _title(name), []
+        try:
+            asked = (await inspector.inspect(node_class)).gaps
+        except ClusterError as error:
+            asked = ()
+            rest = [
+                ClusterFinding(title, None, f"template, join Secret and mesh not checked: {error}", first_step(error))
+            ]
         secret_missing = any(gap.reason == "SecretMissing" for gap in gaps)
-        gaps |= {gap: None for gap in asked.gaps if not (secret_missing and gap.reason == "MeshRefused")}
-        title = "implicit class" if name == IMPLICIT else f"class {name}"
-        if not gaps:
-            backend = backend_of(node_class, "")
+        gaps |= {gap: None for gap in asked if not (secret_missing and gap.reason == "MeshRefused")}
+        if not gaps and not rest:
+            backend = self._backend(node_class)
             return [ClusterFinding(title, True, f"template, join Secret and mesh ({backend or 'none'}) are complete")]
-        return [ClusterFinding(title, False, f"{gap.message} ({gap.reason})", gap.command) for gap in gaps]
+        return [ClusterFinding(title, False, f"{gap.message} ({gap.reason})", gap.command) for gap in gaps] + rest
 
     async def _references(self, node_class: GPUNodeClass) -> ClassReferences:
-        wanted = names(wanted_by(node_class, backend_of(node_class, "")))
+        wanted = names(wanted_by(node_class, self._backend(node_class)))
         present, forbidden = await present_keys(wanted, self._secret_reader)
         zones = frozenset(available_timezones())
-        return ClassReferences(node_class, present, self._namespace, "", zones, forbidden)
+        return ClassReferences(node_class, present, self._namespace, self._settings.backend, zones, forbidden)
+
+    def _backend(self, node_class: GPUNodeClass) -> str:
+        return backend_of(node_class, self._settings.backend)
 
     # -- its providers -----------------------------------------------------------------------------------------------
 
@@ -341,6 +380,10 @@ def exposed_api(service: Mapping[str, Any], endpoint: str) -> list[ClusterFindin
         f"names. The API server's certificate must contain that address {certificate}"
     )
     return [ClusterFinding("tailnet", None, words)]
+
+
+def _title(name: str) -> str:
+    return "implicit class" if name == IMPLICIT else f"class {name}"
 
 
 def _moment(text: object) -> datetime | None:

@@ -17,12 +17,13 @@ from tgp.api.values import microusd
 from tgp.core.classes.default_class import IMPLICIT, IMPLICIT_LIMITS, Why
 from tgp.core.inventory.limits import NOTHING_USED, Usage
 from tgp.core.market.query import BOOTS
-from tgp.core.market.ranking import rank
+from tgp.core.market.ranking import Ranking, rank
 from tgp.core.market.sources import source_for
 from tgp.core.model.gpus import resource_name
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.offer import UNKNOWN_REGION, BootMode, Offer, Stock
+from tgp.core.model.offer_query import RejectReason
 from tgp.core.model.price_book import PriceBook, SourceState
 from tgp.core.model.regions import known_region, nearest_regions, region_fits
 from tgp.core.model.source import PLAIN, source_of
@@ -44,6 +45,7 @@ from tgp.services.market import MarketService
 from tgp.services.request_documents import PriceSource, RentPlan
 
 OTHERS_SHOWN = 2
+ANOTHER_MACHINE = tuple(RejectReason)[: tuple(RejectReason).index(RejectReason.WRONG_COUNT) + 1]
 ONLY_THE_CHEAPEST = (
     "offers are from the class's status, which has only the cheapest machine of each model and provider; to ask the "
     "providers instead, set API keys in this terminal (see tgp check)"
@@ -66,6 +68,7 @@ class ClusterState:
     held: Usage | None = NOTHING_USED  # what counts against its limits; None: you may not list requests
     hold: str = ""
     daemon_sets: tuple[DaemonSet, ...] | None = None  # None: you may not list them
+    default_backend: str = ""  # the operator's own mesh
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +126,11 @@ async def planned(cluster: ClusterState, market: MarketService) -> RentPlan:
         every_source(usable),
         cluster.now,
         held=cluster.held or NOTHING_USED,
+        default_backend=cluster.default_backend,
     )
     choice = decide_purchase(asked)
-    rest = rank(book, query_for_request(asked), cluster.now).first(OTHERS_SHOWN + 1)
+    ranking = rank(book, query_for_request(asked), cluster.now)
+    rest = ranking.first(OTHERS_SHOWN + 1)
     taken = choice.offer.key if isinstance(choice, Purchase) else ""
     return RentPlan(
         cluster.request,
@@ -140,6 +145,7 @@ async def planned(cluster: ClusterState, market: MarketService) -> RentPlan:
         _stops(cluster, choice),
         (*_unknown_regions(cluster, book), *_notes(cluster, choice, stored)),
         taints=_taints(cluster, choice),
+        nearest=_nearest(ranking) if isinstance(choice, NoPurchase) else "",
     )
 
 
@@ -154,6 +160,12 @@ async def known_offers(node_class: GPUNodeClass, market: MarketService, now: dat
 def _record(request: GPURequest) -> KubeObject[GPURequest]:
     """As if it were stored."""
     return KubeObject(key=ObjectKey(request.metadata.namespace, request.metadata.name), value=request)
+
+
+def _nearest(ranking: Ranking) -> str:
+    """Of the wanted model: another one is no measure of its price."""
+    nearest = ranking.nearest(1)
+    return nearest[0].words if nearest and nearest[0].reason not in ANOTHER_MACHINE else ""
 
 
 def _stops(cluster: ClusterState, choice: PurchaseDecision) -> str:

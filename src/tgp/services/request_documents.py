@@ -43,6 +43,7 @@ class RentPlan:
     notes: tuple[str, ...] = field(default=())
     cap_is_ours: bool = False  # maxHourlyPrice is derived from the shown price, not typed by the user
     taints: tuple[Taint, ...] = ()  # of the Node it would become
+    nearest: str = ""  # the offer that almost fits, with its price and what is wrong; empty: none, or one fits
 
     @property
     def fits(self) -> bool:

@@ -125,12 +125,12 @@ class RequestService:
 
     async def _gaps(self, node_class: GPUNodeClass) -> tuple[Gap, ...]:
         """What the class is missing now, if the user may read its Secrets; else what its conditions say."""
-        secrets, forbidden = await present_keys(
-            names(wanted_by(node_class, backend_of(node_class, ""))), self._secret_reader
-        )
+        default = (await self._reads.chart_settings()).backend
+        wanted = names(wanted_by(node_class, backend_of(node_class, default)))
+        secrets, forbidden = await present_keys(wanted, self._secret_reader)
         if forbidden:
             return gaps_in_status(node_class)
-        references = ClassReferences(node_class, secrets, self._reads.operator_namespace, "", frozenset())
+        references = ClassReferences(node_class, secrets, self._reads.operator_namespace, default, frozenset())
         found = dict.fromkeys((*gaps_of(references), *missing_keys(references)))
         if not found:
             found = dict.fromkeys(gap for gap in gaps_in_status(node_class) if gap.reason not in ABOUT_SECRETS)
@@ -195,6 +195,7 @@ class RequestService:
             None if records is None else usage_of(_held(records, meant)),
             str(hold) if hold is not None else "",
             await self._reads.daemon_sets(),
+            (await self._reads.chart_settings()).backend,
         )
         async with self._market(()) as market:
             return await planned(state, market)

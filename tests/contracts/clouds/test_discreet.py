@@ -33,6 +33,46 @@ def test_a_key_is_hidden_wherever_it_stands(words: str) -> None:
     assert "***" in said
 
 
+CODED = [b64encode(f"{before}{KEY.reveal()}".encode()).decode() for before in ("", "x", "Bearer ")]
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        *CODED,
+        *map(str.upper, CODED),
+        *map(str.lower, CODED),
+        KEY.reveal().encode().hex(),
+        KEY.reveal().encode().hex(":"),
+        KEY.reveal().encode().hex(" ", 4).upper(),
+        " ".join(KEY.reveal()[start : start + 4] for start in range(0, 20, 4)),
+        "".join(f"%{ord(sign):02x}" for sign in KEY.reveal()),
+        "".join(f"%25{ord(sign):02x}" for sign in KEY.reveal()),
+        "".join(f"\\u{ord(sign):04x}" for sign in KEY.reveal()),
+        "\u200b".join(KEY.reveal()),
+        "\\u200b".join(KEY.reveal()),
+        "-".join(KEY.reveal()),
+    ],
+)
+def test_a_key_is_hidden_however_it_is_encoded_and_divided(form: str) -> None:
+    said = quoted(f"the header {form} is not valid", KEY)
+
+    assert said.startswith("the header ***")
+    assert said.endswith("*** is not valid")
+    assert said.count("***") <= 2, "what is left between two masks is a part of it"
+
+
+def test_a_message_stays_on_one_line_where_its_escapes_are_read() -> None:
+    assert quoted(f"first%0Asecond\\u000athird {KEY.reveal()}", KEY) == "first second third ***"
+
+
+def test_the_words_beside_a_hidden_key_stay() -> None:
+    said = quoted("POST /v1/machines%20of%20us-east-1 refused: key 6b65792d37663361 is of 5f3b2c1d-9a8e", KEY)
+
+    assert said == "POST /v1/machines of us-east-1 refused: key *** is of 5f3b2c1d-9a8e"
+    assert quoted("GET /v1/machines%20of%20us-east-1 refused", KEY) == "GET /v1/machines%20of%20us-east-1 refused"
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -14,6 +14,7 @@ from tests.contracts.clouds.fuzz import decoded
 from tests.contracts.clouds.provider import Provider
 from tests.contracts.clouds.stage import USER_DATA, Stage, play
 from tests.contracts.clouds.test_fuzz import as_it_was, questions
+from tgp.adapters.image_factory.wire import trouble
 from tgp.core.model.cloud_errors import CloudError
 from tgp.core.model.instance import Instance
 from tgp.ports.http import Reply
@@ -30,7 +31,8 @@ def _echoes(key: str) -> Iterator[str]:
     yield f"the key {key.upper()} is not valid"
     yield f"the key {key[: len(key) * 3 // 4]}... is not valid"
     yield f"https://{key}@acme.test/v1?api_key={quote(key)}"
-    yield b64encode(f"Bearer {key}".encode()).decode()
+    for coded in (b64encode(f"{before}{key}".encode()).decode() for before in ("Bearer ", "x", "xx")):
+        yield from (coded, coded.upper(), coded.lower())
     yield f"Basic {b64encode(f'{key}:'.encode()).decode()}"
     yield f'cannot parse {{"authorization":"Bearer {key}"}}'
 
@@ -71,6 +73,15 @@ def _forms(key: str) -> set[str]:
         for before in range(3)
     }
     return {form.lower() for form in plain | coded}
+
+
+@pytest.mark.parametrize("words", [*_echoes(LOOKS_REAL), f"https://user:pw@h/x?token={LOOKS_REAL}"])
+def test_nor_by_an_image_factory(words: str) -> None:
+    said = str(trouble(Reply(400, words.encode(), ()), "the schematic"))
+
+    assert said.startswith("the image factory refused the schematic: ")
+    assert not [form for form in _forms(LOOKS_REAL) if form in said.lower()], said
+    assert "user" not in said
 
 
 @pytest.mark.parametrize("provider", all_providers(), ids=lambda provider: provider.name)

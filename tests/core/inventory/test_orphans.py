@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from tests.core.controllers.account_access import CLUSTER, a_machine, a_record, a_token, an_attempt
 from tests.core.requests.an_observation import a_condition
+from tgp.api.values import microusd
 from tgp.core.inventory.orphans import RequestOwner, orphans, owners, too_many
 from tgp.core.model.attempts import FINALIZER
 from tgp.core.model.instance import Instance
@@ -110,7 +111,7 @@ def test_each_orphan_comes_with_a_reason_people_can_read():
 
     assert [orphan.why for orphan in orphans(machines, owned, CLUSTER)] == [
         "no request has the uid in its token",
-        "attempt 1 of the request is over",
+        "attempt 1 of the request has ended",
         "the request has machine i-k under the same token",
     ]
 
@@ -249,6 +250,35 @@ def test_an_attempt_is_reconstructed_from_token_machine_and_offer():
     assert made.offer is not None
     assert (made.offer.gpu_type, made.offer.gpu_count, made.offer.region) == ("A100-80GB-PCIE", 2, "us-east")
     assert made.offer.hourly_price == "1.90", "limits count what is billed"
+
+
+@pytest.mark.parametrize(
+    ("billed", "on_sale", "cap", "agreed", "counted"),
+    [
+        ("1.90", "2.00", None, "1.90", "1.90"),
+        ("4.00", "2.00", None, "4.00", "4.00"),  # it was ordered at the higher price: the market has fallen since
+        ("200.00", "2.00", None, "2.00", None),
+        ("200.00", "2.00", "3.00", "2.00", None),
+        ("4.00", "2.00", "3.00", "3.00", None),
+        ("1.90", "200.00", "3.00", "1.90", "1.90"),
+        (None, "2.00", "1.50", "1.50", None),
+        ("200.00", None, "3.00", "3.00", None),
+        ("1.90", None, "3.00", "1.90", "1.90"),
+        ("200.00", None, None, "200.00", "200.00"),
+        (None, None, "3.00", None, None),
+    ],
+)
+def test_no_single_list_says_what_was_agreed_beyond_the_maximum_or_the_market(billed, on_sale, cap, agreed, counted):
+    """A higher price than that is not on the bill either, until a later list repeats it."""
+    assert WIPED.value is not None
+    record = replace(WIPED, value=replace(WIPED.value, spec=replace(WIPED.value.spec, max_hourly_price=cap)))
+    machine = a_machine(1, sku="vcg-a100", place="ewr", hourly_microusd=microusd(billed, "") if billed else None)
+    offers = [an_offer(hourly_microusd=microusd(on_sale, ""))] if on_sale else []
+
+    made = reconstructed(record, machine, "vultr", offers, now=NOW)
+
+    assert made.offer is not None
+    assert (made.offer.hourly_price, made.hourly_price) == (agreed, counted)
 
 
 def test_what_is_on_sale_no_more_is_reported_by_the_request_itself():

@@ -48,6 +48,15 @@ WAITED = {"status": {"phase": "Pending"}, "conditions": (a_condition("Launched",
         pytest.param(AccessObservation(11.0, 10.0, distrusted=True), WAITED, True, id="it only ever waited"),
         pytest.param(AccessObservation(problem=AccountProblem.CREDENTIALS_MISSING), {}, False, id="no key"),
         pytest.param(AccessObservation(problem=AccountProblem.CREDENTIALS_MISSING), WAITED, True, id="waited, no key"),
+        pytest.param(
+            AccessObservation(problem=AccountProblem.CREDENTIALS_MISSING, never_used=True), {}, True, id="never a key"
+        ),
+        pytest.param(
+            AccessObservation(problem=AccountProblem.CREDENTIALS_REFUSED, never_used=True), {}, False, id="a wrong key"
+        ),
+        pytest.param(
+            AccessObservation(problem=AccountProblem.UNREACHABLE, never_used=True), {}, False, id="unused, no answer"
+        ),
         pytest.param(AccessObservation(problem=AccountProblem.UNREACHABLE), WAITED, False, id="waited, no answer"),
         pytest.param(AccessObservation(), {"blank": True}, True, id="we added the finalizer"),
     ],

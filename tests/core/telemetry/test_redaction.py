@@ -29,8 +29,22 @@ def a_redactor(*values: str) -> Redactor:
         json.dumps(VALUE)[1:-1],
         quote(VALUE, safe=""),
         base64.b64encode(VALUE.encode()).decode(),
+        base64.b64encode(VALUE.encode()).decode().upper(),
+        base64.b64encode(VALUE.encode()).decode().lower(),
+        VALUE.encode().hex(),
+        VALUE.encode().hex().upper(),
     ],
-    ids=["plain", "in capitals", "in JSON", "in a URL", "in base64"],
+    ids=[
+        "plain",
+        "in capitals",
+        "in JSON",
+        "in a URL",
+        "in base64",
+        "in BASE64",
+        "in lower base64",
+        "in hex",
+        "in HEX",
+    ],
 )
 def test_no_usual_spelling_passes(spelling):
     redactor = a_redactor(VALUE)

@@ -8,6 +8,7 @@ from tests.amounts import amount
 from tests.sim.an_operator import ALONE, LONE, NAMESPACE_NAME, a_class, operator_main
 from tests.sim.lifecycle.a_world import SimEnv, sim_env
 from tests.sim.lifecycle.reference import CLASS, QUICK
+from tests.sim.mutants.a_history import wipe
 from tgp.api.resource import CUSTOM_RESOURCE_DEFINITION, GPU_NODE_CLASS, GPU_REQUEST, NAMESPACE, SECRET
 from tgp.app.settings import Settings
 from tgp.core.model.attempts import FINALIZER, UID_ANNOTATION
@@ -485,3 +486,20 @@ def test_machines_that_never_join_cost_no_more_than_a_few_tries_in_a_day():
         assert len(machines) <= 5
         assert sum(machine.cost_microusd(env.world.clock.now()) for machine in machines) <= 5 * dearest * 0.6
         assert env.living() == []
+
+
+@pytest.mark.parametrize("deleted", [True, False], ids=["then deleted", "and wanted on"])
+def test_a_request_is_wiped_beside_a_provider_that_never_had_a_key(deleted):
+    """No list of that provider will come, and nothing was ever ordered there: it is not waited for."""
+    with sim_env("keyless neighbour", kubelets=QUICK) as env:
+        begin(env, providers=[{"name": "simulated"}, {"name": "vultr"}])
+        ready(env)
+        (machine,) = env.living()
+        env.simulator.fleet.end(machine)
+        wipe(env)
+        if deleted:
+            env.drops()
+            env.until(lambda: env.request() is None, minutes=15)
+        else:
+            env.until(lambda: len(env.living()) == 1 and env.phase("train") == "Ready", minutes=20)
+            assert env.attempts()[-1]["number"] > 1, "the number of an earlier attempt was used again"

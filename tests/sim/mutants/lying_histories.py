@@ -5,6 +5,7 @@ from collections.abc import Callable
 from tests.sim.an_operator import a_class, operator_main
 from tests.sim.lifecycle.a_world import SimEnv, sim_env
 from tests.sim.lifecycle.reference import QUICK
+from tests.sim.mutants.a_history import wipe
 from tgp.api.resource import GPU_NODE_CLASS
 from tgp.sim.clouds.cloud_faults import CloudVerb
 from tgp.sim.clouds.fleet import Lie
@@ -102,6 +103,26 @@ def dear_once(seed: str) -> None:
         assert all(float(price) < 5 for price in prices), "a price that was said once is on the bill"
 
 
+def dear_when_wiped(seed: str) -> None:
+    """A status is wiped, and the list by which its machine is adopted again has a hundred times its price."""
+    with sim_env(seed, kubelets=QUICK) as env:
+        begin(env)
+        env.wants("one", idleTimeout="Never", maxHourlyPrice="5")
+        env.until(lambda: env.phase("one") == "Ready", minutes=20)
+        before = env.living()
+        env.simulator.fleet.lie = Lie(times=100)
+        wipe(env, "one")
+        env.until(lambda: bool(env.attempts("one")), minutes=10, step=0.5)
+        env.simulator.fleet.lie = None
+
+        (row,) = env.attempts("one")
+        assert "hourlyPrice" not in row, "a price that was said once is on the bill"
+        assert float(row["offer"]["hourlyPrice"]) <= 5, "a price above the maximum was agreed"
+        env.world.run(minutes=5)
+        assert env.living() == before
+        assert env.phase("one") == "Ready"
+
+
 def stopped_once(seed: str) -> None:
     """One look shows every machine stopped."""
     with sim_env(seed, kubelets=QUICK) as env:
@@ -134,6 +155,7 @@ LYING: tuple[Callable[[str], None], ...] = (
     denied_unseen,
     denied_alone,
     dear_once,
+    dear_when_wiped,
     stopped_once,
     dearer_for_good,
 )

@@ -152,7 +152,7 @@ def address(value: Any) -> str:
 def shown(value: Any) -> str:
     """Outside text for messages: one line, no control characters, short, nothing that may be a secret."""
     words = value if isinstance(value, str) else repr(value)
-    plain = without_opaque_runs(words[:READ_MAX].translate(CONTROLS).strip())
+    plain = without_opaque_runs(words[:READ_MAX].translate(CONTROLS).strip()).translate(CONTROLS)  # %0A is one, too
     return plain if len(plain) <= SAID_MAX else plain[: SAID_MAX - 1] + "…"
 
 

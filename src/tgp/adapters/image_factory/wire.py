@@ -4,6 +4,7 @@ import re
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlsplit
 
+from tgp.adapters.clouds.parse import READ_MAX, shown
 from tgp.core.model.talos import TalosVersion, read_version
 from tgp.ports.http import Call, Reply, UnreadableReply, json_call
 from tgp.ports.image_factory import FactoryError, FactoryRefused, Schematic
@@ -14,7 +15,6 @@ VERSIONS_SHOWN = 5  # in the text of a refusal
 ID = re.compile(r"[0-9a-f]{64}\Z")
 EXTENSION = re.compile(r"[a-z0-9][a-z0-9.-]*/[a-z0-9][a-z0-9._-]*\Z")
 LIST_BYTES = 4 << 20  # the list of extensions has some 60 KB
-SAID_MAX = 160  # characters of its text that are shown
 BUSY = (408, 425, 429)  # not now
 STILL_BUILDING = (202, 408, 425, 429, 502, 503, 504)
 REDIRECTS = (301, 302, 303, 307, 308)
@@ -134,6 +134,4 @@ def _said(reply: Reply) -> str:
     """Its errors are plain text; an HTML page of a proxy is not quoted."""
     if "html" in reply.header("Content-Type"):
         return f"{reply.status}"
-    text = " ".join(reply.content[: SAID_MAX * 4].decode(errors="replace").split())
-    printable = "".join(sign if sign.isprintable() else " " for sign in text)
-    return printable[:SAID_MAX] or f"{reply.status}"
+    return shown(" ".join(reply.content[:READ_MAX].decode(errors="replace").split())) or f"{reply.status}"

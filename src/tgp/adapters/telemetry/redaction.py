@@ -85,7 +85,8 @@ def _spellings(value: str) -> Iterator[str]:
             yield quote(part, safe="")
             yield quote_plus(part)
             yield from (part.upper(), part.lower())
-            yield from _in_base64(part.encode())
+            for coded in (*_in_base64(part.encode()), part.encode().hex()):
+                yield from (coded, coded.upper(), coded.lower())
 
 
 def _in_base64(part: bytes) -> Iterator[str]:

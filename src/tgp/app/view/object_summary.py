@@ -100,7 +100,7 @@ def budget_message(budget: GPUWorkloadBudget, told: str, now: datetime) -> str:
         share, of = spent, f"${limit}"
     shown = f"{bar(share)} {share * 100:.0f} % of {of}"
     if status.exceeded_at is not None:
-        back = f", hours come back at {status.next_change_at:%H:%M}" if status.next_change_at is not None else ""
+        back = f", more available at {status.next_change_at:%H:%M}" if status.next_change_at is not None else ""
         return f"{shown}{back}"
     return f"{shown}, used up at {status.exhausted_at:%H:%M}" if status.exhausted_at is not None else shown
 

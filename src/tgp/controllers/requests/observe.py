@@ -162,6 +162,7 @@ class RequestObserver:
             since + self._settle_window(self.facts(provider_at(access))).total_seconds(),
             trouble.trouble if trouble is not None else None,
             bool(self._consistency.distrust(access)),
+            never_used=self._accounts.ready and not self._accounts.at(access),
         )
 
     def _shown_by_node(self, uid: str) -> bool:

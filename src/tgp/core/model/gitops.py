@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-# Labels and annotations by which tools mark what they apply again and again: (key, the tool's name).
+# Labels and annotations by which tools mark what they apply again and again: (key, the tool's name); the first counts.
 GITOPS_TOOLS = (
     ("argocd.argoproj.io/tracking-id", "Argo CD"),
     ("argocd.argoproj.io/instance", "Argo CD"),
@@ -11,6 +11,7 @@ GITOPS_TOOLS = (
     ("configsync.gke.io/declared-version", "Config Sync"),
     ("objectset.rio.cattle.io/id", "Fleet"),
     ("meta.helm.sh/release-name", "Helm"),
+    ("app.kubernetes.io/instance", "Argo CD or Helm"),  # Argo CD's own mark before 3.0; charts set it, too
 )
 
 

@@ -66,6 +66,7 @@ class AccessObservation(msgspec.Struct, frozen=True):
     settles_at: float = 0.0  # a list begun later shows everything that was ordered before
     problem: AccountProblem | None = None  # why its state is unknown; None: it was listed
     distrusted: bool = False  # its lists contradict the Nodes
+    never_used: bool = False  # no account of it is recorded, and accounts are recorded before anything is ordered
 
     def listed_since(self, moment: float) -> bool:
         return self.listed_at is not None and self.listed_at > moment

@@ -9,17 +9,20 @@ from datetime import datetime
 
 import msgspec
 
-from tgp.api.request import Attempt, ChosenOffer, GPURequest
+from tgp.api.request import Attempt, ChosenOffer, GPURequest, GPURequestSpec
 from tgp.api.values import usd
 from tgp.core.inventory.orphans import newest_kept_first
 from tgp.core.model.account_access import provider_of
 from tgp.core.model.attempts import FINALIZER, LAUNCHED, attempts_of, copied, open_attempt
+from tgp.core.model.costs import read_amount
 from tgp.core.model.instance import Instance
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.offer import BootMode, Offer
 from tgp.core.model.token import plain_uid, read_token
 from tgp.core.requests.chosen_offer import recorded
 from tgp.core.requests.observation import RequestObservation
+from tgp.core.requests.provider_reports import OTHER_UNIT
+from tgp.core.requests.purchase import price_cap
 from tgp.core.requests.settled import listed_everywhere
 
 OWNED_PROVIDER = "webhook"
@@ -84,14 +87,16 @@ def reconstructed(
     token = read_token(instance.token)
     assert token is not None, "only a machine with a token of this request is adopted again"
     began = min(instance.created_at, now) if instance.created_at is not None else now
-    billed = instance.hourly_microusd
+    offer = _offer(record, instance, provider, offers)
+    billed, agreed = instance.hourly_microusd, read_amount(offer.hourly_price)
+    believed = billed is not None and agreed is not None and billed <= agreed  # a higher one in a later list, too
     return Attempt(
         number=token.attempt,
         token=str(token),
-        offer=_offer(record, instance, provider, offers),
+        offer=offer,
         reserved_at=began.replace(microsecond=0),
         launched_at=began.replace(microsecond=0),
-        hourly_price=usd(billed) if billed is not None else None,
+        hourly_price=usd(billed) if billed is not None and believed else None,
         instance_id=instance.id,
         outcome=LAUNCHED,
     )
@@ -99,13 +104,13 @@ def reconstructed(
 
 def _offer(record: KubeObject[GPURequest], instance: Instance, provider: str, offers: Iterable[Offer]) -> ChosenOffer:
     assert record.value is not None, "an unreadable request is not reconciled"
-    spec, billed = record.value.spec, instance.hourly_microusd
+    spec = record.value.spec
     same = [each for each in offers if each.provider == provider and each.sku == instance.sku]
     there = [each for each in same if each.place == instance.place] or same
     fitting = [each for each in there if each.spot == instance.spot] or there
-    if fitting:
-        offer = fitting[0]
-        return recorded(offer if billed is None else msgspec.structs.replace(offer, hourly_microusd=billed))
+    agreed = _agreed(record.value.spec, instance.hourly_microusd, fitting[0].hourly_microusd if fitting else None)
+    if fitting and agreed is not None:
+        return recorded(msgspec.structs.replace(fitting[0], hourly_microusd=agreed))
     return ChosenOffer(
         provider=provider,
         instance_type=instance.sku or "unknown",
@@ -114,5 +119,15 @@ def _offer(record: KubeObject[GPURequest], instance: Instance, provider: str, of
         gpu_count=spec.gpu_count,
         boot_mode=BootMode.POWER.value if provider == OWNED_PROVIDER else None,
         spot=instance.spot,
-        hourly_price=usd(billed) if billed is not None else None,
+        hourly_price=usd(agreed) if agreed is not None else None,
     )
+
+
+def _agreed(spec: GPURequestSpec, billed: int | None, on_sale: int | None) -> int | None:
+    """The price that was ordered, as far as it can be known: the billed one, as the market may have moved since.
+
+    It was never above the request's maximum, and what is many times the price on sale is a list's mistake.
+    """
+    wrong = billed is None or (on_sale is not None and billed >= OTHER_UNIT * on_sale)
+    price, cap = on_sale if wrong else billed, price_cap(spec)
+    return price if price is None or cap is None else min(price, cap)

@@ -14,6 +14,7 @@ from tgp.api.request import GPURequest
 from tgp.api.resource import GPU_REQUEST
 from tgp.core.classes.semantic_validation import request_problems
 from tgp.core.model.money import cents
+from tgp.core.requests.purchase import price_cap
 from tgp.interfaces.cli.breakeven import known_gpu
 from tgp.interfaces.cli.completion import live_names
 from tgp.interfaces.cli.confirm import agreed, interactive
@@ -22,6 +23,7 @@ from tgp.interfaces.cli.interrupt import BegunSteps, Interrupted, run
 from tgp.interfaces.cli.next_step import next_lines
 from tgp.interfaces.cli.output import Formats, show, terminal_width, waiting, write
 from tgp.interfaces.cli.rent_view import as_document, job_for, render
+from tgp.interfaces.terminal.snapshot import plain
 from tgp.ports.cluster import ClusterError
 from tgp.services.request_documents import RentPlan
 
@@ -167,6 +169,8 @@ async def _rent(
             return 0 if plan.fits else NOTHING_FITS
         if how == "table":
             _print(plan, manifest, how, created=False)
+        if price_cap(plan.request.spec) is None:
+            raise click.UsageError(_without_price(plan))
         if not _agreed(plan, yes=yes):
             click.echo(NOT_BEGUN, err=True)
             return DECLINED
@@ -272,6 +276,15 @@ def _agreed(plan: RentPlan, *, yes: bool) -> bool:
         now = "The machine would not be launched now." if plan.fits else "No offer fits now."
         question = f"{now} Create the request anyway, and let it wait?"
     return agreed(question, yes=yes)
+
+
+def _without_price(plan: RentPlan) -> str:
+    """A request without a maximum price would buy at any price that its class allows, hours after it was created."""
+    nearest = f" The nearest offer: {plain(plan.nearest)}." if plan.nearest else ""
+    return (
+        f"No offer fits now, so there is no price to confirm.{nearest} Add --max-price with the highest price per "
+        f"hour; then the request waits for an offer. {NOT_BEGUN}"
+    )
 
 
 def _created(plan: RentPlan, manifest: dict[str, Any], how: str) -> None:

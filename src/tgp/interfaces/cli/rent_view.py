@@ -86,7 +86,11 @@ def cost_words(plan: RentPlan) -> str:
     if plan.most_microusd is not None and plan.most_microusd != plan.expected_microusd:
         parts.append(f"at most {_cents(plan.most_microusd)}, at {'that price' if plan.cap_is_ours else '--max-price'}")
     if cap is None:
-        parts.append("no --max-price: any price that the class allows")
+        parts.append(
+            "no --max-price: any price that the class allows"
+            if plan.fits
+            else "no price to confirm, so --max-price is required"
+        )
     return "; ".join(parts) or "nothing while the request waits"
 
 
