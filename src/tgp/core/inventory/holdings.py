@@ -6,6 +6,7 @@ A policy of the chart refuses to delete the operator, its rights and its kinds w
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from tgp.api.common import PROVIDERS
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import GPURequest
 from tgp.api.resource import GPU_NODE_CLASS
@@ -80,5 +81,5 @@ def stand_in(words: str) -> dict[str, Any]:
         "apiVersion": GPU_NODE_CLASS.api_version,
         "kind": GPU_NODE_CLASS.kind,
         "metadata": {"name": STAND_IN, "annotations": {HOLDINGS: words, "kubernetes.io/description": what}},
-        "spec": {"providers": [{"name": "vast"}], "suspend": True},
+        "spec": {"providers": [{"name": PROVIDERS[0]}], "suspend": True},  # a class needs one
     }
