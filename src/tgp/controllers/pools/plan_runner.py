@@ -25,6 +25,7 @@ from tgp.ports.journal import Journal
 
 PLANNED_WITHIN = timedelta(seconds=30)  # ten thousand pods take one; the outer net, and no part of a plan's effort
 QUICK_WITHIN = timedelta(seconds=5)  # while another plan holds a thread; after that the event loop makes it
+MOST_TOLD = 1_000  # kinds of failures; with more, they are told again
 LONGEST_ERROR = 200  # characters of it that pods are told
 
 Planner: TypeAlias = Callable[[PlanInput], Plan]
@@ -41,23 +42,23 @@ class PlanRunner:
         self._quick_plan = quick_plan
         self._compute = compute
         self._journal = journal
-        self._overdue: asyncio.Task[Plan] | None = None  # a plan that did not end in time, and holds a thread
-        self._told = ""  # how the last plan failed; empty: it did not
+        self._overdue: asyncio.Task[Plan | Exception] | None = (
+            None  # a plan that did not end in time, and holds a thread
+        )
+        self._told: set[tuple[str, str]] = set()  # namespace and kind of failures
 
     async def run(self, world: PlanInput) -> Plan:
         """Raises PlanOverdue."""
         if self._overdue is not None and not self._overdue.done():
             return await self._quick(world)
         self._overdue = None
-        planning = asyncio.ensure_future(self._compute.run(lambda: self._plan(world)))
+        planning = asyncio.ensure_future(self._compute.run(lambda: _made(self._plan, world)))
         if await _ends(planning, PLANNED_WITHIN):
-            try:
-                plan = planning.result()
-            except Exception as error:  # noqa: BLE001 - a world that breaks it must not stop every pool
-                self._failed("", error)
-                return await self._quick(world)
-            self._told = ""
-            return plan
+            plan = planning.result()
+            if isinstance(plan, Plan):
+                return plan
+            self._failed("", plan)
+            return await self._quick(world)
         self._overdue = planning
         planning.add_done_callback(_drop)
         for each in world.pools:
@@ -68,19 +69,19 @@ class PlanRunner:
         raise PlanOverdue
 
     async def _quick(self, world: PlanInput) -> Plan:
-        try:
-            return await self._off_the_loop(world)
-        except Exception as error:  # noqa: BLE001 - as above
-            self._failed("", error)
-            return await self._by_namespace(world)
+        plan = await self._off_the_loop(world)
+        if isinstance(plan, Plan):
+            return plan
+        self._failed("", plan)
+        return await self._by_namespace(world)
 
-    async def _off_the_loop(self, world: PlanInput) -> Plan:
-        planning = asyncio.ensure_future(self._compute.run(lambda: self._quick_plan(world)))
+    async def _off_the_loop(self, world: PlanInput) -> Plan | Exception:
+        planning = asyncio.ensure_future(self._compute.run(lambda: _made(self._quick_plan, world)))
         if await _ends(planning, QUICK_WITHIN):
             return planning.result()
         planning.cancel()
         planning.add_done_callback(_drop)
-        return self._quick_plan(world)  # what is stuck may hold every thread
+        return _made(self._quick_plan, world)  # what is stuck may hold every thread
 
     async def _by_namespace(self, world: PlanInput) -> Plan:
         """One after another, with what those before it left of room and limits; some may buy what is sold out."""
@@ -89,11 +90,10 @@ class PlanRunner:
             pods.setdefault(pod.key.namespace, []).append(pod)
         made, pools = Plan(), {each.key: each.pool for each in world.pools}
         for namespace, waiting in sorted(pods.items()):
-            try:
-                plan = await self._off_the_loop(replace(world, pods=tuple(waiting)))
-            except Exception as error:  # noqa: BLE001 - as above
-                self._failed(namespace, error)
-                plan = _without_plan(waiting, namespace, error)
+            plan = await self._off_the_loop(replace(world, pods=tuple(waiting)))
+            if not isinstance(plan, Plan):
+                self._failed(namespace, plan)
+                plan = _without_plan(waiting, namespace, plan)
             world = _after(world, plan, waiting, after_orders(world.limits, plan.orders, pools))
             made = Plan(
                 (*made.orders, *plan.orders),
@@ -104,14 +104,22 @@ class PlanRunner:
         return made
 
     def _failed(self, namespace: str, error: Exception) -> None:
-        """Each kind of failure is told once, until a plan is made again."""
-        said = f"{namespace}: {_words(error)}"
-        self._journal.note(PlanFailed(namespace, _words(error), new=said not in self._told))
-        if said not in self._told:
-            self._told += f"{said}\n"
+        """Each kind of failure is told once."""
+        kind = (namespace, type(error).__name__)
+        self._journal.note(PlanFailed(namespace, _words(error), new=kind not in self._told))
+        if len(self._told) < MOST_TOLD:
+            self._told.add(kind)
 
 
-async def _ends(planning: "asyncio.Task[Plan]", within: timedelta) -> bool:
+def _made(plan: Planner, world: PlanInput) -> Plan | Exception:
+    """A world that breaks the planner must not stop every pool."""
+    try:
+        return plan(world)
+    except Exception as error:  # noqa: BLE001 - whatever it raises is counted, told, and answered by a simpler plan
+        return error
+
+
+async def _ends(planning: "asyncio.Task[Plan | Exception]", within: timedelta) -> bool:
     try:
         await asyncio.wait((planning,), timeout=within.total_seconds())
     except asyncio.CancelledError:
@@ -138,7 +146,7 @@ def _words(error: Exception) -> str:
     return shortened(f"{type(error).__name__}: {error}", LONGEST_ERROR)
 
 
-def _drop(overdue: "asyncio.Task[Plan]") -> None:
+def _drop(overdue: "asyncio.Task[Plan | Exception]") -> None:
     """Its world is gone, and so is what it says. An error that is not read would be logged as a fault of the loop."""
     if not overdue.cancelled():
         overdue.exception()

@@ -98,7 +98,7 @@ class NodePoolReconciler:
         stop = self._memory.stop_of(record, self._clock.now())
         if stop is not None:
             updates = [each for each in updates if each.type != "Limited"]
-            updates.append(ConditionUpdate("Limited", True, stop.reason, stop.message))
+            updates.append(ConditionUpdate("Limited", True, stop.reason, stop.message[:1].upper() + stop.message[1:]))
         await self._status_writer.write(record, updates, _changed(record.status, parts))
         if stop is not None:
             return stop.until + STOP_SHOWN  # another try may be refused as well: its condition does not come and go

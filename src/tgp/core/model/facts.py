@@ -458,7 +458,7 @@ class PlanFailed(Struct, frozen=True):
 
     namespace: str  # whose pods it failed on; empty: on all together
     error: str
-    new: bool  # it has not failed like this since it last made a plan
+    new: bool  # it has not failed like this before, in this process
 
 
 class NoPodWaits(Struct, frozen=True):
