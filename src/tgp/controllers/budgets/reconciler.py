@@ -250,10 +250,11 @@ class BudgetReconciler:
 
     def _trouble(self, memory: BudgetMemory) -> Trouble | None:
         """The first that holds gives the reason; the message tells of all."""
-        first, *others = (*self._troubles(memory), None)
-        if first is None:
+        troubles = [*self._troubles(memory)]
+        if not troubles:
             return None
-        more = (f"{each.reason}: {each.message}" for each in others if each is not None)
+        first, *others = troubles
+        more = (f"{each.reason}: {each.message}" for each in others)
         return structs.replace(first, message=". ".join((first.message, *more)))
 
     def _troubles(self, memory: BudgetMemory) -> Iterator[Trouble]:
