@@ -4,7 +4,10 @@ import json
 
 from tests.cli.money_world import CONTEXT, MoneyWorld, hold_a_pod
 from tests.sim.an_operator import a_class, a_pool
-from tgp.api.resource import GPU_REQUEST, POD
+from tests.sim.cluster.manifests import a_pod
+from tgp.api.resource import GPU_REQUEST, JOB, POD
+from tgp.core.budgets.admission import GATE
+from tgp.core.budgets.pause import PAUSED_BY
 from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
 
 
@@ -185,3 +188,18 @@ def test_pods_that_a_budget_holds_are_freed(money):
 
     assert document["freedPods"] == 1
     assert money.world.api.local_api.get(POD, "default", "held") is None
+
+
+def test_what_waits_for_budgets_is_named_with_the_command_that_releases_it(money):
+    api = money.world.api.local_api
+    gated = a_pod("waits", run_for="1m")
+    gated["spec"]["schedulingGates"] = [{"name": GATE}]
+    api.create(POD, gated)
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "train:1"}]}}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "spec": {"suspend": True, "template": template}}
+    for name, marks in (("ours", {PAUSED_BY: "default/team-a"}), ("theirs", {})):
+        api.create(JOB, {**job, "metadata": {"name": name, "namespace": "default", "annotations": marks}})
+    said = " ".join(money.tgp("down", "--yes").output.split())
+
+    assert "Budgets hold 1 pod behind the gate tgp.io/budget and suspended Jobs: default/ours. " in said
+    assert "kubectl delete gpuworkloadbudgets.tgp.io --all --all-namespaces" in said

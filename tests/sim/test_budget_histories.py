@@ -6,11 +6,11 @@ from random import Random
 import pytest
 
 from tests.amounts import amount
-from tests.sim.an_operator import furnish, operator_main
+from tests.sim.an_operator import create, furnish, operator_main
 from tests.sim.test_budget_admission import gated, install, used_up
 from tests.sim.test_budget_pauses import a_job, edit, suspended
-from tests.sim.test_budgets import a_budget, a_team_pod, begin, consumed, pods, status
-from tgp.api.resource import GPU_WORKLOAD_BUDGET, NODE, POD
+from tests.sim.test_budgets import a_budget, a_deployment, a_team_pod, begin, consumed, pods, status
+from tgp.api.resource import GPU_WORKLOAD_BUDGET, NODE, POD, POD_DISRUPTION_BUDGET
 from tgp.sim.checkers.budgets import BudgetWatch
 from tgp.sim.checkers.holds import HoldsWatch
 from tgp.sim.cluster.machines import Hardware
@@ -18,6 +18,7 @@ from tgp.sim.faults import swarm
 from tgp.sim.plans import Act, Effect, FaultPlan, every_plan
 from tgp.sim.world import World
 
+WEB = {"matchLabels": {"app": "web"}}
 STEPS = amount(12, 60)
 FAULTY_STEPS = amount(5, 60)  # each takes ten times as long: connections break, and everything is listed again
 
@@ -31,8 +32,34 @@ def wipe(world: World, luck: Random) -> None:
         world.run(minutes=1)
 
 
+def looked_at(world: World) -> bool:
+    """A minute later, whether all operators run: what no operator sees of a budget's own edits is another promise."""
+    world.run(minutes=1)
+    return all(process.running for process in world.processes.values())
+
+
+def select_others(world: World, luck: Random) -> None:
+    """For a while, and back."""
+    for team in ("b", "a"):
+        if looked_at(world):
+            change = {"spec": {"selector": {"matchLabels": {"team": team}}}}
+            world.api.local_api.merge_patch(GPU_WORKLOAD_BUDGET, "default", "short", change)
+            world.run(seconds=luck.uniform(60, 900))
+
+
+def replace_budget(world: World, luck: Random) -> None:
+    """One of its name comes back, sooner or later."""
+    if looked_at(world):
+        world.api.local_api.delete(GPU_WORKLOAD_BUDGET, "default", "returns")
+        world.run(seconds=luck.uniform(60, 900))
+        a_budget(world, "returns", hours=1000)
+
+
 def live(world: World, luck: Random, steps: int, *, wipes: bool = True) -> None:
-    """Pods come, end, are deleted and change their labels; Nodes fall silent and go; statuses are wiped."""
+    """Pods come, end, are deleted and change their labels; Nodes fall silent and go.
+
+    `wipes`: statuses are wiped, and budgets are edited and replaced.
+    """
     api = world.api.local_api
     for _ in range(steps):
         world.run(seconds=luck.uniform(5, 900))
@@ -48,7 +75,7 @@ def live(world: World, luck: Random, steps: int, *, wipes: bool = True) -> None:
             change = {"metadata": {"labels": {"team": luck.choice(("a", "b"))}}}
             api.merge_patch(POD, "default", luck.choice(names), change)
         elif chance < 0.85 and wipes:
-            wipe(world, luck)
+            luck.choice((wipe, select_others, replace_budget))(world, luck)
         elif chance < 0.9 and "node-1" in world.cluster.machines.names():
             world.cluster.power_off("node-1")
         elif chance < 0.93 and api.get(NODE, "", "node-1") is not None:
@@ -68,6 +95,8 @@ def test_a_day_with_kills_and_hand_overs_is_counted_once_and_never_less(seed):
         a_budget(world, "daily", hours=1000)
         daily = {"spec": {"quota": {"windowHours": None, "calendar": "Day"}}}
         world.api.local_api.merge_patch(GPU_WORKLOAD_BUDGET, "default", "daily", daily)
+        a_budget(world, "returns", hours=1000)
+        a_deployment(world)
         for _ in range(6):
             live(world, luck, STEPS // 6)
             world.processes[luck.choice(("operator-0", "operator-1"))].crash(restart_after=luck.uniform(1, 900))
@@ -86,6 +115,8 @@ def test_with_any_faults_use_is_never_below_the_truth_and_enforced_once(seed):
             world.cluster.power_on(Hardware(f"node-{number}", cpu="64", memory="256Gi"))
             world.process(f"operator-{number}", operator_main(shipped=True))
         a_budget(world, hours=6, window=4, action="Evict", gracePeriodSeconds=300)
+        a_deployment(world)
+        create(world, POD_DISRUPTION_BUDGET, "one", "default", spec={"minAvailable": 1, "selector": WEB})
         live(world, world.luck("history"), FAULTY_STEPS, wipes=False)
         world.calm()
         world.run(minutes=20)

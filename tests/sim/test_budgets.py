@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from unittest.mock import patch
 
@@ -24,8 +24,10 @@ from tgp.api.resource import (
     POD,
     POD_DISRUPTION_BUDGET,
 )
+from tgp.api.values import rfc3339
 from tgp.controllers.status_writer import StatusWriter
 from tgp.core.budgets.spans import WATCH_DELAY, seconds
+from tgp.sim.apiserver import watch
 from tgp.sim.apiserver.faults import Hit
 from tgp.sim.apiserver.registry import Served
 from tgp.sim.checkers.budgets import BudgetWatch
@@ -145,6 +147,19 @@ def test_what_ran_is_counted_to_the_second_and_deleting_it_refunds_nothing(world
     world.run(minutes=10)
     assert consumed(world) == before
     assert status(world)["trackedPods"] == 0
+
+
+@pytest.mark.parametrize("skew", [10, -10, 50, -50, 3600, -3600, 86_400, -86_400])
+def test_a_host_whose_clock_is_off_moves_no_bill(world, skew, monkeypatch):
+    monkeypatch.setattr(watch, "BOOKMARK_EVERY", 60.0)  # as a real API server: after a silent watch more is believed
+    a_budget(world)
+    world.run(minutes=6)
+    kubelet = world.cluster.kubelets.api
+    kubelet.now_text = lambda: rfc3339(world.clock.now() + timedelta(seconds=skew))
+    for name, length in (("short", "30s"), ("long", "10m")):
+        a_team_pod(world, name, run_for=length)
+    world.run(minutes=15)
+    assert consumed(world) == pytest.approx(ran(world, "short") + ran(world, "long"), abs=3), "both stamps are as wrong"
 
 
 def test_an_end_that_is_reported_late_bills_what_the_pod_ran(world):

@@ -13,7 +13,7 @@ from tgp.adapters.http.client_pool import http_client_pool
 from tgp.adapters.kube.client import read_cluster_id
 from tgp.adapters.kube.connect import Connection, connect
 from tgp.adapters.kube.list import ListTarget, paged
-from tgp.adapters.kube.records.kinds import nodes, pods, typed
+from tgp.adapters.kube.records.kinds import jobs, nodes, pods, typed
 from tgp.adapters.kube.records.projection import Projection
 from tgp.adapters.kube.secret_reader import KubeSecretReader
 from tgp.adapters.mesh.registry import AllMeshes
@@ -23,6 +23,8 @@ from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
 from tgp.api.resource import CONFIG_MAP, GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, NAMESPACE, NODE, POD
 from tgp.api.values import rfc3339
+from tgp.core.budgets.admission import GATE
+from tgp.core.budgets.pause import PAUSED_BY
 from tgp.core.classes.power_hosts import HostRules
 from tgp.core.model.cloud_account import TABLE, CloudAccount, read_line
 from tgp.core.model.cluster_inventory import AccountInventory, ClusterInventory
@@ -94,12 +96,13 @@ class ClusterService:
                 readable, [attempt for _, attempt in expected(before)], accounts or {}
             )
         # After the providers' lists: a listed machine was reserved before, so its request is here, or deleted.
-        requests, pools, machines, hold, held = await asyncio.gather(
+        requests, pools, machines, hold, shown, suspended = await asyncio.gather(
             self._all(typed(GPU_REQUEST, GPURequest), needed=ask),
             self._pools(),
             self._all(nodes()),
             self._hold(),
-            self._held_pods(ask=ask),
+            self._pods(ask=ask),
+            self._suspended(ask=ask),
         )
         return ClusterInventory(
             self._identity,
@@ -110,7 +113,9 @@ class ClusterService:
             requests=requests,
             pools=pools,
             nodes=machines,
-            held_pods=held,
+            held_pods=tuple(pod for pod in shown if COUNTED in pod.finalizers),
+            gated_pods=tuple(pod for pod in shown if GATE in pod.gates),
+            suspended_jobs=suspended,
             inspections=inspections,
             accounts=accounts or {},
             accounts_unread=accounts is None,
@@ -123,12 +128,20 @@ class ClusterService:
         except Forbidden:
             return None
 
-    async def _held_pods(self, *, ask: bool) -> tuple[Pod, ...]:
-        """Pods that wait to be counted; none where this user may not list pods."""
+    async def _pods(self, *, ask: bool) -> tuple[Pod, ...]:
+        """None where this user may not list pods."""
         try:
-            return tuple(pod for pod in await self._all(pods()) if COUNTED in pod.finalizers) if ask else ()
+            return await self._all(pods()) if ask else ()
         except Forbidden:
             return ()
+
+    async def _suspended(self, *, ask: bool) -> tuple[ObjectKey, ...]:
+        """Jobs that budgets suspended."""
+        try:
+            found = await self._all(jobs()) if ask else ()
+        except Forbidden:
+            return ()
+        return tuple(job.key for job in found if job.suspended and PAUSED_BY in job.annotations)
 
     async def _accounts(self) -> Mapping[str, CloudAccount] | None:
         """The operator's table of accounts; None: this user may not read it."""

@@ -104,7 +104,7 @@ def test_of_the_last_machine_on_sale_one_order_is_made_in_one_look():
     found = planned(tuple(drifted(f"r{number}") for number in (1, 2, 3)), (), left=1)
 
     assert [len(each.orders) for each in found.values()] == [1, 0, 0]
-    assert found[TWO].unserved == "team/first: none of 1 offers fits: 1 taken by other pods"
+    assert found[TWO].unserved.startswith("team/first: none of 1 offers fits: 1 taken by other pods")
 
 
 def test_of_the_last_room_within_a_limit_one_order_is_made_in_one_look():

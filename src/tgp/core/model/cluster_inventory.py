@@ -14,6 +14,7 @@ from tgp.core.model.hold import Hold
 from tgp.core.model.instance import Instance
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
+from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
 from tgp.core.model.presence import AccountProblem
 
@@ -66,6 +67,8 @@ class ClusterInventory:
     pools: tuple[KubeObject[GPUNodePool], ...] | None = ()  # None: the user may not list them
     nodes: tuple[Node, ...] = ()
     held_pods: tuple[Pod, ...] = ()  # that a budget's finalizer holds; none: the user may not list pods
+    gated_pods: tuple[Pod, ...] = ()  # that wait behind the gate of budgets; the same
+    suspended_jobs: tuple[ObjectKey, ...] = ()  # by budgets; none: the user may not list Jobs
     inspections: tuple[AccountInventory, ...] = ()  # none: no provider was called
     accounts: Mapping[str, CloudAccount] = field(default_factory=dict)  # that were ever ordered from, by id
     accounts_unread: bool = False  # the user may not read the table of accounts

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from rich.console import Group
 from rich.text import Text
 
+from tgp.core.budgets.admission import GATE
 from tgp.core.model.cluster_inventory import AccountInventory, ClusterInventory
 from tgp.core.model.money import dollars, total
 from tgp.core.model.pod import COUNTED
@@ -17,6 +18,8 @@ from tgp.interfaces.cli.output import usd, wrapped
 from tgp.interfaces.documents import API_VERSION
 from tgp.interfaces.documents.machines import DownReport
 
+JOBS_SHOWN = 5
+DELETE_BUDGETS = "kubectl delete gpuworkloadbudgets.tgp.io --all --all-namespaces"
 PROVEN = 0
 NOT_PROVEN = 1
 
@@ -111,12 +114,29 @@ def render(outcome: TeardownOutcome, width: int) -> Group:
         lines += wrapped(
             f"{pods} freed from finalizer {COUNTED}, by which budgets that count exactly hold them.", width
         )
+    if waits := waiting_for_budgets(inventory):
+        lines += wrapped(waits, width, style="yellow")
     if inventory.hold is not None:
         lines += wrapped("Purchases stay paused, so nothing is bought again: tgp release resumes them.", width)
     if outcome.again:
         lines += [*wrapped("These would buy again after tgp release:", width), *purchase_lines(outcome.again, width)]
     lines += next_lines("tgp cost" if outcome.proven else "tgp doctor")
     return Group(*lines)
+
+
+def waiting_for_budgets(inventory: ClusterInventory) -> str:
+    """What only the operator releases, and how that is asked for while it still runs; empty: nothing waits."""
+    gated, suspended = len(inventory.gated_pods), [str(key) for key in inventory.suspended_jobs]
+    parts = [f"{gated} pod{'' if gated == 1 else 's'} behind the gate {GATE}"] if gated else []
+    if suspended:
+        more = f" and {len(suspended) - JOBS_SHOWN} more" if len(suspended) > JOBS_SHOWN else ""
+        parts.append(f"suspended Jobs: {', '.join(suspended[:JOBS_SHOWN])}{more}")
+    if not parts:
+        return ""
+    return (
+        f"Budgets hold {' and '.join(parts)}. The operator releases them when the budgets are gone: before you "
+        f"uninstall it, run {DELETE_BUDGETS}"
+    )
 
 
 def _bill(bill: Sequence[MachineCost], width: int) -> list[Text]:
