@@ -17,7 +17,9 @@ ONE, TWO = ObjectKey("default", "r1"), ObjectKey("default", "r2")
 
 
 def drifted(name, **pod):
-    machine = a_machine(name, idle=None, pods=(a_serving_pod(f"pod-{name}", **pod),), annotations={"tgp.io/drift-hash": "1-x"})
+    machine = a_machine(
+        name, idle=None, pods=(a_serving_pod(f"pod-{name}", **pod),), annotations={"tgp.io/drift-hash": "1-x"}
+    )
     return replace(machine, stamp="1-y")
 
 

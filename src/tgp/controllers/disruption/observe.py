@@ -324,7 +324,7 @@ class DisruptionObserver:
                 held = f"the saving has to hold for {go_duration(HELD_FOR)}, until {begins:%Y-%m-%d %H:%M:%S}Z"
                 said |= {one: {"unproven": f"{each.message}; {held}"} for one in each.candidates}
                 continue
-            exchange = FoundExchange(each.message, each.candidates, each.savings.net, rank)
+            exchange = FoundExchange(each.message, each.candidates, each.savings.net, rank, bool(each.orders))
             said |= {one: {"exchange": exchange} for one in each.candidates}
         return said
 

@@ -44,6 +44,7 @@ class FoundExchange:
     candidates: tuple[ObjectKey, ...]  # requests of machines that leave together, this one included, in order
     saving_microusd: int = 0  # an hour, of all of them
     rank: int = 0  # the best saving per restart is 0
+    buys: bool = True  # machines, and the saving has held for long enough; False: its pods go into room that is there
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from tgp.core.disruption.causes import (
     SURPLUS,
     UNDERUTILIZED,
     DisruptionCause,
+    FoundExchange,
     Machine,
     NoCause,
     cause_of,
@@ -77,6 +78,7 @@ from tgp.core.disruption.move_steps import (
 from tgp.core.model.attempts import attempts_of, open_attempt
 from tgp.core.model.conditions import ConditionUpdate, condition_in
 from tgp.core.model.costs import hourly_of
+from tgp.core.model.money import total
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.pools.capacity import on_its_way
@@ -133,6 +135,7 @@ class _Counts:
     def __init__(self, seen: PoolMachines) -> None:
         self.key = seen.pool.key
         self.rules = seen.value.spec.disruption.budgets
+        self.min_savings = seen.value.spec.disruption.min_savings
         self.nodes, self.ill = nodes_and_ill(seen)
         self.disturbed = sum(disturbed(each) for each in seen.machines)
         moving = [each for each in seen.machines if move_of(each.record) and not disturbed(each)]
@@ -245,7 +248,7 @@ class _Look:
             refit = self._seen.refits.get(machine.record.key)
             if refit is None:
                 return None  # it was not its turn
-            block = self._no_place(refit, cause)
+            block = self._unforeseen(machine, refit) or self._no_place(refit, cause)
         if block is not None:
             self._moments.append(block.until)
             return Say(machine, ConditionUpdate(CONDITION, False, block.reason, block.message))
@@ -331,6 +334,16 @@ class _Look:
             reason = LIMITED if refit.limited else "NoReplacement"
             return _Block(reason, f"{begun}. No machine can take its place: {refit.unserved}")
         return None
+
+    def _unforeseen(self, machine: Machine, refit: Refit) -> _Block | None:
+        """Of an exchange for room that was there: what would be bought instead waits for its saving to hold, too."""
+        exchange = machine.exchange
+        if exchange is None or exchange.buys or not refit.orders:
+            return None
+        if not refit.too_little:
+            return _Block(UNPROVEN, _not_now(machine, exchange, refit, ". The next search looks for another exchange"))
+        share = self._counts[machine.record.key].min_savings.removesuffix("%")
+        return _Block(UNCONSOLIDATABLE, _not_now(machine, exchange, refit, f", and saves less than {share} %"))
 
     def _allowance(self, machine: Machine, cause: DisruptionCause, counted: int) -> Allowance:
         counts = self._counts[machine.record.key]
@@ -438,11 +451,14 @@ class _Look:
         if (stopped := self._stopped(move)) is not None:
             return _Block("ReplacementFailed", f"{begun}. {stopped}")
         refit = self._seen.refits.get(machine.record.key)
-        if refit is not None and refit.orders and (ordered := self._seen.replacements.get(move)):
+        if refit is None:
+            return None
+        ordered = self._seen.replacements.get(move, ())
+        if refit.orders and ordered:
             return _Block("NoLongerFits", f"{begun}. {_unfit(refit, ordered)}")
-        if refit is not None and (kept_free(machine) or self._seen.replacements.get(move)):
-            refit = replace(refit, too_little="")  # what is bought is paid: to go on saves more than to go back
-        return self._no_place(refit, cause) if refit is not None else None
+        if ordered or kept_free(machine):  # what is bought is paid: to go on saves more than to go back
+            return self._no_place(replace(refit, too_little=""), cause)
+        return self._unforeseen(machine, refit) or self._no_place(refit, cause)
 
     def _stopped(self, move: str) -> str | None:
         """Why a replacement that is not Ready yet may not be bought any more: by what stops the pool that buys it."""
@@ -523,6 +539,15 @@ class _Look:
         seen = (each for each in there if each.record.uid)
         living = (each for each in seen if not each.record.deleting and not has_ended(each.record))
         return tuple(each for each in living if not pods_to_move(each.pods))
+
+
+def _not_now(machine: Machine, exchange: FoundExchange, refit: Refit, why: str) -> str:
+    alone = len(exchange.candidates) == 1
+    pods = "pod" if alone and len(pods_to_move(machine.pods)) == 1 else "pods"
+    whose, saving = "Its" if alone else "Their", total(exchange.saving_microusd)
+    saved = f"{whose} {pods} would fit on other nodes, which saves {saving}/h"
+    new = "a new machine" if len(refit.orders) == 1 else "new machines"
+    return f"{UNDERUTILIZED}: {saved}; not now: it would need {new}{why}"
 
 
 def _unfit(refit: Refit, replacements: Iterable[Machine]) -> str:
