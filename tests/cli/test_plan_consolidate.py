@@ -15,7 +15,7 @@ def serves(server: Mounted, *, owned: bool = True, pool: str = "pool", name: str
     pods = f"{server.url}/api/v1/namespaces/ml/pods"
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "serve", "uid": "1", "controller": True}
     meta = {"name": name, "ownerReferences": [owner] if owned else []}
-    send(pods, "POST", {"metadata": meta, "spec": {**pod_spec(), "nodeName": own(server, pool)}})
+    send(pods, "POST", {"metadata": meta, "spec": {**pod_spec(restartPolicy="Always"), "nodeName": own(server, pool)}})
     state = {"status": {"phase": "Running", "startTime": "2026-11-16T14:10:00Z"}}
     send(f"{pods}/{name}/status", "PATCH", state, "application/merge-patch+json")
 

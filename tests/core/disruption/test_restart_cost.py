@@ -14,6 +14,15 @@ from tgp.core.model.resources import Resources
 ROOM = Resources(8000, 32 * GIB, ((GPU, 4), ("pods", 110)))
 JOB = (OwnerRef("Job", "train", "uid-train", "batch/v1", controller=True),)
 REPLICAS = (OwnerRef("ReplicaSet", "serve", "uid-serve", "apps/v1", controller=True),)
+RUNS = tuple(
+    (OwnerRef(kind, "train", "uid-train", version, controller=True),)
+    for kind, version in (
+        ("PyTorchJob", "kubeflow.org/v1"),
+        ("MPIJob", "kubeflow.org/v1"),
+        ("Workflow", "argoproj.io/v1alpha1"),
+        ("RayCluster", "ray.io/v1"),
+    )
+)
 hours = st.floats(0, 1000)
 
 
@@ -36,6 +45,9 @@ def a_job(age: float = 5.0, **annotations):
         (a_job(5.0, checkpointed_at="noon"), timedelta(hours=5)),
         (on_node(owners=REPLICAS, started_at=ago(hours=5)), timedelta(0)),
         (on_node(owners=JOB, created_at=None), timedelta(0)),
+        *((on_node(owners=each, started_at=ago(hours=5), restart_policy="Never"), timedelta(hours=5)) for each in RUNS),
+        (on_node(owners=RUNS[0], started_at=ago(hours=5), restart_policy="OnFailure"), timedelta(hours=5)),
+        (on_node(owners=RUNS[0], started_at=ago(hours=5)), timedelta(0)),
     ],
 )
 def test_the_work_that_a_restart_loses(pod, lost):

@@ -1,8 +1,8 @@
 """What it costs to move a pod to another machine: work that is lost, and time that is paid until it runs again.
 
-A pod of a Job loses what it has done since its last checkpoint, or since its start. Everything else is taken to serve:
-it loses the time until its successor has started. An annotation that cannot be read counts as absent, and the pod gets
-an Event.
+A pod that runs to completion loses what it has done since its last checkpoint, or since its start. Everything else is
+taken to serve: it loses the time until its successor has started. An annotation that cannot be read counts as absent,
+and the pod gets an Event.
 """
 
 from collections.abc import Iterator, Mapping
@@ -37,8 +37,7 @@ def lost_work(pod: Pod, now: datetime) -> timedelta:
     known = [*_since_checkpoint(pod.annotations, now), *_half_interval(pod.annotations)]
     if known:
         return min(age, *known)
-    owner = pod.controller
-    return age if owner is not None and owner.kind == "Job" else timedelta(0)
+    return age if pod.runs_to_completion else timedelta(0)
 
 
 def share_of(pod: Pod, allocatable: Resources) -> float:

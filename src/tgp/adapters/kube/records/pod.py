@@ -10,7 +10,7 @@ from tgp.adapters.kube.records.podspec import ContainerWire, Specs, SpecWire, at
 from tgp.core.model.labels import NO_LABELS
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.placement import ANYWHERE
-from tgp.core.model.pod import FAILED, PENDING, RUNNING, SUCCEEDED, UNKNOWN, Pod
+from tgp.core.model.pod import ALWAYS, FAILED, PENDING, RUNNING, SUCCEEDED, UNKNOWN, Pod
 from tgp.core.model.record import pack_uid
 
 _PHASES = {phase: phase for phase in (PENDING, RUNNING, SUCCEEDED, FAILED, UNKNOWN)}
@@ -102,6 +102,7 @@ class PodReader:
             priority=spec.priority or 0,
             scheduler=plates.names.share(spec.scheduler_name),
             grace_seconds=30 if (grace := spec.termination_grace_period_seconds) is None else grace,
+            restart_policy=ALWAYS if spec.restart_policy == ALWAYS else plates.names.share(spec.restart_policy),
             phase=phase,
             nominated_node=plates.names.share(status.nominated_node_name) if status.nominated_node_name else "",
             unplaced_since=unplaced_since,
