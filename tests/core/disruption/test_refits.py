@@ -2,14 +2,18 @@
 
 from dataclasses import replace
 
-from tests.core.disruption.exchange_worlds import a_serving_pod, an_offer, consolidated_pool
+import pytest
+
+from tests.core.disruption.exchange_worlds import JOB, a_serving_pod, an_offer, consolidated_pool
 from tests.core.disruption.machines import a_machine
 from tests.core.pools.planner.worlds import NOW, a_market, a_world
 from tgp.core.disruption.causes import FoundExchange, Standing
 from tgp.core.disruption.move_steps import DisruptionObservation, PoolMachines
 from tgp.core.disruption.refits import refits
 from tgp.core.model.kube_object import KubeObject
+from tgp.core.model.labels import LabelRequirement
 from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.placement import Affinity, NodeTerm, PreferredNodes
 from tgp.core.pools.planner.world import LimitRoom
 
 FIRST, SECOND = consolidated_pool("first"), consolidated_pool("second")
@@ -129,3 +133,17 @@ def test_a_gang_that_misses_a_pod_is_not_moved():
     found = planned((in_a_gang("r1", 3), in_a_gang("r2", 3)), ())
 
     assert "gang team/train has 2 of 3 pods" in found[ONE].unserved
+
+
+LIKES_IT_THERE = Affinity(preferred_nodes=(PreferredNodes(10, NodeTerm((LabelRequirement("disk", "In", ("fast",)),))),))
+
+
+@pytest.mark.parametrize(("said", "worth_it"), [({}, True), ({"affinity": LIKES_IT_THERE}, False)])
+def test_a_soft_rule_that_would_be_broken_counts_when_an_exchange_is_checked_as_when_it_was_found(said, worth_it):
+    """It would cost six hours of the job, and as much again."""
+    pod = a_serving_pod("pod-r1", owners=JOB, hours=6.0, **said)
+    machine = a_machine("r1", idle=None, pods=(pod,), node={"labels": {"disk": "fast"}})
+    cheap = a_market(an_offer("one", 0.5, 2))
+    found = planned((replace(machine, exchange=FoundExchange("for less", (ONE,))),), (), book=cheap)[ONE]
+
+    assert (bought(found), not found.too_little) == (["first"], worth_it), found.too_little

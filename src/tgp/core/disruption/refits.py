@@ -7,10 +7,12 @@ from dataclasses import dataclass, field, replace
 from tgp.core.disruption.candidates import NEVER_BUYS
 from tgp.core.disruption.causes import UNDERUTILIZED, DisruptionCause, Machine, cause_of
 from tgp.core.disruption.ending import MovingPod, kept_microusd, with_refused
-from tgp.core.disruption.exchange import checked, missing_room
+from tgp.core.disruption.exchange import checked, missing_room, pod_moves
 from tgp.core.disruption.machine_state import as_waiting, move_of, pods_to_move
 from tgp.core.disruption.move_steps import DisruptionObservation, Refit
 from tgp.core.disruption.moves import nodes_that_go
+from tgp.core.disruption.preferences import Place, Preferences, looks
+from tgp.core.disruption.restart_cost import Restarts
 from tgp.core.disruption.spot import moved_pods
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
@@ -56,8 +58,7 @@ def refits(
         found = _planned(seen, together, pods, world, rooms)
         refit = NOT_BUYING
         if found is not None:
-            kept = _kept(seen, pods, found, rooms)
-            refit = _checked(seen, together, _refit(found, rooms), world, kept)
+            refit = _checked(seen, together, found, world, rooms)
         if refit.limited:
             free = _planned(seen, together, pods, replace(world, limits=()), rooms)
             missing = missing_room(free.orders, world) if free is not None else ""
@@ -146,13 +147,39 @@ def _kept(seen: DisruptionObservation, pods: Iterable[Pod], found: Plan, rooms: 
     return kept_microusd((rooms[name] for name in coming), seen.ending, coming)
 
 
-def _checked(seen: DisruptionObservation, together: _Together, refit: Refit, world: PlanInput, kept: int) -> Refit:
+def _checked(
+    seen: DisruptionObservation,
+    together: _Together,
+    found: Plan,
+    world: PlanInput,
+    rooms: Mapping[str, Capacity],
+) -> Refit:
     """Of an exchange: whether it is worth it now, and the highest prices of what is bought for it."""
+    refit = _refit(found, rooms)
     if refit.unserved or not together.exchange:
         return refit
     standing = [each for one in together.machines if (each := seen.standing.get(one.record.key)) is not None]
-    orders, why = checked(standing, refit.orders, world, kept)
+    costs = Restarts(seen.standing.values(), world.now, world.gang_members)
+    leaving = [(each, pod) for each in standing for pod in moved_pods(each)]
+    pods = [pod for _, pod in leaving]
+    broken = _broken([(each.machine, pod) for each, pod in leaving], found, world, rooms)
+    restarts = costs.together(pods) + sum(costs.of_pod[uid_text(pod.uid)] for pod in broken)
+    orders, why = checked(standing, refit.orders, world, restarts, _kept(seen, pods, found, rooms))
     return replace(refit, orders=orders, too_little=why)
+
+
+def _broken(
+    leaving: Iterable[tuple[Machine, Pod]], found: Plan, world: PlanInput, rooms: Mapping[str, Capacity]
+) -> list[Pod]:
+    """A pod for each preference of it that holds now, and would not then."""
+    moving = [(Place(each.node.name, each.node.labels), pod) for each, pod in leaving if each.node is not None]
+    if not any(looks(pod) for _, pod in moving):
+        return []
+    own = {place.name for place, _ in moving}
+    there = [*rooms.values(), *(each for each in world.capacity if each.name in own)]
+    labels = {name: each.labels for name, each in rooms.items()}
+    moves = pod_moves(moving, found.placed, labels, found.orders, {each.key: each for each in world.pools})
+    return Preferences(there, world.namespaces).broken(moves)
 
 
 def _slot_to_fill(machine: Machine, seen: DisruptionObservation) -> str:
