@@ -226,6 +226,7 @@ REMARKS = {  # what a reason means whose message is computed, in every chapter t
     "OwnerRecreates": "Pods that were evicted are created again by their owners. The message names these.",
     "PauseBlocked": "Pods or Jobs of the budget cannot be paused now. Their Events say why, and it is tried again.",
     "PauseUnavailable": "Pods that should be paused cannot be. The message says why.",
+    "PodDisruptionBudget": "A pod of the machine cannot be evicted now: its budget allows none, or it has several.",
     "PowerFailed": "The message names each machine, and when it is tried again.",
     "Protected": "A pod of the machine is protected from disruption. The message names it.",
     "ProviderUnavailable": "The offers that fit are at providers that cannot be asked, or have no key.",

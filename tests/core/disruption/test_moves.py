@@ -63,6 +63,11 @@ def a_budget(allowed=0, **rest):
     )
 
 
+def guarding(name, allowed=1, **rest):
+    key = ObjectKey("default", name)
+    return PodDisruptionBudget(key=key, disruptions_allowed=allowed, selector=selector({"app": "x"}), **rest)
+
+
 def only(observation):
     (step,) = next_moves(observation)
     return step
@@ -675,3 +680,30 @@ def test_no_node_is_kept_free_and_no_machine_leaves_where_a_move_may_not_go_on(o
     may = {"none", "pdb"} if allowed else {"none"}
     assert not any(isinstance(step, Delete) for step in steps)
     assert kept_free == {each.record.key for each, obstacle in zip(machines, obstacles, strict=True) if obstacle in may}
+
+
+# -- PodDisruptionBudgets ----------------------------------------------------------------------------------------------
+
+
+def guarded(*budgets, **pod):
+    machine = drifted(a_machine("r1", idle=None, pods=(on_node(node="node-r1", labels={"app": "x"}, **pod),)))
+    return only(refitted(machine, budgets=budgets))
+
+
+def test_a_pod_with_two_budgets_can_never_be_evicted_and_the_message_says_so():
+    """The API server answers each eviction with 500."""
+    step = guarded(guarding("one"), guarding("two"))
+
+    assert (step.update.status, step.update.reason) == (False, "PodDisruptionBudget")
+    assert step.update.message.endswith(
+        "has 2 PodDisruptionBudgets (default/one, default/two): it can only be evicted with one"
+    )
+    assert isinstance(guarded(guarding("one")), WriteDown)
+
+
+def test_a_budget_that_always_allows_the_eviction_of_unready_pods_guards_those_that_are_ready():
+    always = guarding("one", 0, evicts_unready=True)
+
+    assert isinstance(guarded(always, ready=False), WriteDown)
+    assert isinstance(guarded(always, ready=True), Say)
+    assert isinstance(guarded(guarding("one", 0), ready=False), Say)

@@ -592,3 +592,12 @@ def test_a_pod_without_container_ends_ended_when_it_was_told_to_go_or_was_no_lon
     assert read(status={"phase": "Failed", "conditions": [ready, told]}).ended_at == T1
     assert read(status={"phase": "Failed", "conditions": [ready]}).ended_at == T2
     assert read(status={"phase": "Failed"}).ended_at is None
+
+
+@pytest.mark.parametrize(
+    ("said", "ready"), [((), False), ((True,), True), ((True, False), False), ((True, True), True)]
+)
+def test_a_pod_is_ready_if_all_of_its_containers_are(said, ready):
+    rows = [{"name": f"c{number}", "ready": each} for number, each in enumerate(said)]
+
+    assert read(status={"phase": "Running", "containerStatuses": rows}).ready is ready

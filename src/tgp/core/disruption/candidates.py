@@ -10,11 +10,11 @@ from tgp.core.disruption.causes import WHEN_UNDERUTILIZED, Machine, Standing
 from tgp.core.disruption.machine_state import (
     CONDITION,
     bare_pod,
-    blocking_budgets,
     move_of,
     pods_to_move,
     read_retry,
     received_at,
+    unevictable,
 )
 from tgp.core.model.attempts import attempts_of, open_attempt
 from tgp.core.model.conditions import condition_in
@@ -74,8 +74,8 @@ def why_left(standing: Standing, budgets: Iterable[PodDisruptionBudget], now: da
         return bare
     if machine.awaited:
         return "it has room for a pod that waits"
-    if blocking := blocking_budgets(pods, budgets):
-        return f"PodDisruptionBudget {blocking[0]} allows no eviction now"
+    if why := unevictable(pods, budgets):
+        return why
     until, _ = read_retry(machine.record)
     if until is not None and now < until:
         return f"its last move was given up, and the next may begin at {until:%Y-%m-%d %H:%M:%S}Z"

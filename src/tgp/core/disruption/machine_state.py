@@ -133,17 +133,20 @@ def needs_place(machine: Machine, cause: DisruptionCause) -> bool:
     return slot_number(anchor_of(machine.record)) is not None or bool(pods_to_move(machine.pods))
 
 
-def blocking_budgets(pods: Iterable[Pod], budgets: Iterable[PodDisruptionBudget]) -> list[str]:
-    """PodDisruptionBudgets that allow no eviction of one of the pods now."""
-    closed = [each for each in budgets if each.disruptions_allowed <= 0]
-    return sorted(
-        {
-            str(budget.key)
-            for budget in closed
-            for pod in pods
-            if budget.key.namespace == pod.key.namespace and budget.selector.selects(pod.labels)
-        }
-    )
+def unevictable(pods: Iterable[Pod], budgets: Iterable[PodDisruptionBudget]) -> str:
+    """Why one of these pods cannot be evicted now, in text for users; empty: nothing is known that keeps one.
+
+    The API server answers 500 to each eviction of a pod with several budgets, whatever they allow.
+    """
+    every = tuple(budgets)
+    for pod in sorted(pods, key=lambda each: each.key):
+        selecting = sorted((each for each in every if each.selects(pod)), key=lambda each: each.key)
+        if len(selecting) > 1:
+            names = ", ".join(str(each.key) for each in selecting)
+            return f"Pod {pod.key} has {len(selecting)} PodDisruptionBudgets ({names}): it can only be evicted with one"
+        if selecting and selecting[0].blocks(pod):
+            return f"PodDisruptionBudget {selecting[0].key} allows no eviction now"
+    return ""
 
 
 def spares(machines: Iterable[Machine], now: datetime) -> frozenset[ObjectKey]:

@@ -43,7 +43,6 @@ from tgp.core.disruption.machine_state import (
     UNCONSOLIDATABLE,
     UNPROVEN,
     bare_pod,
-    blocking_budgets,
     disturbed,
     halt_text,
     has_ended,
@@ -57,6 +56,7 @@ from tgp.core.disruption.machine_state import (
     pods_to_move,
     read_retry,
     replaced_by,
+    unevictable,
     was_ready,
 )
 from tgp.core.disruption.move_steps import (
@@ -320,10 +320,9 @@ class _Look:
         return (cause.reason == EXPIRED or cause.reason in FORCED) and drain_grace(machine.record) is not None
 
     def _unevictable(self, machine: Machine, cause: DisruptionCause) -> _Block | None:
-        blocking = blocking_budgets(pods_to_move(machine.pods), self._seen.budgets)
-        if not blocking or cause.reason in NOT_BUDGETED or self._drain_waits(machine, cause):
+        why = unevictable(pods_to_move(machine.pods), self._seen.budgets)
+        if not why or cause.reason in NOT_BUDGETED or self._drain_waits(machine, cause):
             return None
-        why = f"PodDisruptionBudget {blocking[0]} allows no eviction now"
         return _Block("PodDisruptionBudget", f"{cause.reason}: {cause.message}. {why}")
 
     def _no_place(self, refit: Refit, cause: DisruptionCause) -> _Block | None:
@@ -426,7 +425,7 @@ class _Look:
         if not left.waiting:
             return None
         self._moments.append(self._now + LOOK_AGAIN)
-        if asked := tuple(pod for pod in left.evict if not blocking_budgets((pod,), self._seen.budgets)):
+        if asked := tuple(pod for pod in left.evict if not unevictable((pod,), self._seen.budgets)):
             return EvictFirst(machine, asked)
         return Say(machine, _under_way(machine, cause, f"waits for pods without GPUs to leave Node {node.name}"))
 

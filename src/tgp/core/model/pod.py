@@ -61,6 +61,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     restart_policy: str = ALWAYS
 
     phase: str = PENDING
+    ready: bool = False  # its containers are
     nominated_node: str = ""  # the scheduler is making room for it there
     unplaced_since: datetime | None = None  # None: placed, or the scheduler has not rejected it
     unplaced_reason: str = ""  # Unschedulable, SchedulingGated, …

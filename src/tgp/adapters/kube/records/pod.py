@@ -28,6 +28,7 @@ class _StateWire(msgspec.Struct, frozen=True, gc=False):
 
 class _ContainerStatusWire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     name: str = ""
+    ready: bool = False
     state: _StateWire | None = None
     last_state: _StateWire | None = None
     allocated_resources: msgspec.Raw = ABSENT
@@ -104,6 +105,7 @@ class PodReader:
             grace_seconds=30 if (grace := spec.termination_grace_period_seconds) is None else grace,
             restart_policy=ALWAYS if spec.restart_policy == ALWAYS else plates.names.share(spec.restart_policy),
             phase=phase,
+            ready=all(each.ready for each in status.container_statuses) if status.container_statuses else False,
             nominated_node=plates.names.share(status.nominated_node_name) if status.nominated_node_name else "",
             unplaced_since=unplaced_since,
             unplaced_reason=unplaced_reason,
