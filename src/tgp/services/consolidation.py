@@ -7,14 +7,14 @@ from tgp.adapters.clouds.registry import facts_of
 from tgp.api.common import PROVIDERS
 from tgp.api.nodepool import GPUNodePool, canonical_policy
 from tgp.api.values import go_duration
-from tgp.controllers.disruption.machine_facts import class_of, ending_machines, kept_on_until, moves_under_way
-from tgp.controllers.requests.indexes import BY_POOL_UID, PODS_BY_NODE, own_node
+from tgp.controllers.disruption.machine_facts import ending_machines, machine_of, moves_under_way
+from tgp.controllers.requests.indexes import BY_POOL_UID, own_node
 from tgp.core.disruption.budgets import allowance
 from tgp.core.disruption.candidates import HELD_FOR, standing_of, with_stopped
-from tgp.core.disruption.causes import UNDERUTILIZED, WHEN_UNDERUTILIZED, Machine, Standing
+from tgp.core.disruption.causes import UNDERUTILIZED, WHEN_UNDERUTILIZED, Standing
 from tgp.core.disruption.ending import EndingMachine
 from tgp.core.disruption.exchange import Consolidation, ExchangeInput, exchanges
-from tgp.core.disruption.machine_state import CONDITION, UNPROVEN, disturbed, is_going, keeps_place
+from tgp.core.disruption.machine_state import CONDITION, UNPROVEN, disturbed, is_going
 from tgp.core.disruption.move_steps import DisruptionObservation
 from tgp.core.disruption.refits import refits
 from tgp.core.model.attempts import attempts_of, open_attempt, provider_of
@@ -125,20 +125,10 @@ def _standing(
     world: TerminalWorld, record: KubeObject[GPUNodePool], pool: GPUNodePool, awaited: Collection[str]
 ) -> Iterator[Standing]:
     stores, now = world.visible.stores, world.visible.now
-    moves, node_class = moves_under_way(stores.requests.values()), class_of(pool, stores.classes)
     for request in sorted(stores.requests.by_index(BY_POOL_UID, record.uid_text), key=lambda each: each.key):
         if request.value is None or request.value.status.phase in ENDED:
             continue
-        node = own_node(stores.nodes, request)
-        pods = stores.pods.by_index(PODS_BY_NODE, node.name) if node is not None else ()
-        machine = Machine(
-            request,
-            node,
-            tuple(sorted(pods, key=lambda each: each.key)),
-            awaited=node is not None and node.name in awaited,
-            keeps_place=keeps_place(request, moves),
-            stays_until=kept_on_until(request, node_class, now),
-        )
+        machine = machine_of(request, pool, stores, now, awaited=awaited)
         provider = provider_of(open_attempt(attempts_of(request)))
         step = facts_of(provider).billing_step if provider in PROVIDERS else INSTANT
         found = standing_of(machine, pool, world.observation.world.spot_loss, now, billing_step=step)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from datetime import MAXYEAR, datetime
 
 import msgspec
 
@@ -9,6 +10,8 @@ from tgp.api.budget import GPUWorkloadBudget
 from tgp.api.nodepool import GPUNodePool, canonical_policy
 from tgp.api.request import GPURequest
 from tgp.api.values import NEVER, span
+from tgp.controllers.disruption.machine_facts import machine_of
+from tgp.controllers.pools.indexes import WAITING_PODS, YES
 from tgp.controllers.requests.indexes import BY_NODE, PODS_BY_NODE
 from tgp.core.budgets.admission import GATES, counts, meets, spans, waits_for
 from tgp.core.disruption.candidates import standing_of, why_left
@@ -22,6 +25,7 @@ from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
+from tgp.core.model.workload import PodDisruptionBudget
 from tgp.core.pools.capacity import ENDED
 from tgp.core.pools.demand import asks_for_gpus, read_annotations
 from tgp.core.pools.nodepool import buys_nothing
@@ -135,12 +139,14 @@ def node_enquiry(visible: VisibleCluster, node: Node) -> NodeEnquiry:
         return replace(found, ends=f"the pool deletes its request next: {care.why}")
     if pool.value is None:
         return found
-    kept = tuple(_kept(found, pool, pods))
-    match cause_of(Machine(record, node, pods), pool.value, visible.now):
+    nominated = {pod.nominated_node for pod in stores.pods.by_index(WAITING_PODS, YES) if pod.nominated_node}
+    machine = machine_of(record, pool.value, stores, visible.now, awaited=nominated)
+    kept = tuple(_kept(found, pool, machine, stores.disruption_budgets.values()))
+    match cause_of(machine, pool.value, visible.now):
         case DisruptionCause(message=message):
             return replace(found, kept=kept) if kept else replace(found, ends=f"the pool deletes it next: {message}")
         case NoCause(until=until):
-            return replace(found, kept=kept, deleted_at=until)
+            return replace(found, kept=kept, deleted_at=until if machine.stays_until is None else None)
 
 
 def pool_enquiry(world: TerminalWorld, pool: KubeObject[GPUNodePool], plan: PodPlan, note: PoolNote) -> PoolEnquiry:
@@ -155,39 +161,51 @@ def pool_enquiry(world: TerminalWorld, pool: KubeObject[GPUNodePool], plan: PodP
     )
 
 
-def _kept(found: NodeEnquiry, pool: KubeObject[GPUNodePool], pods: tuple[Pod, ...]) -> Iterator[str]:
+def _kept(
+    found: NodeEnquiry, pool: KubeObject[GPUNodePool], machine: Machine, budgets: Iterable[PodDisruptionBudget]
+) -> Iterator[str]:
     assert pool.value is not None, "a pool that cannot be read decides nothing"
-    assert found.request is not None, "the machine of a request"
-    disruption = pool.value.spec.disruption
-    slot = slot_number(anchor_of(found.request))
+    record, disruption = machine.record, pool.value.spec.disruption
+    slot = slot_number(anchor_of(record))
     if pool.value.spec.replicas is not None and slot is not None:
         yield f"pool {pool.key} keeps {pool.value.spec.replicas} machines, used or not (spec.replicas)"
     if canonical_policy(disruption.consolidation_policy) == "Never":
         yield f"pool {pool.key} deletes no empty machines (spec.disruption.consolidationPolicy is Never)"
     elif span(disruption.consolidate_after, "spec.disruption.consolidateAfter") is NEVER:
         yield f"pool {pool.key} deletes no empty machines (spec.disruption.consolidateAfter is Never)"
-    held = condition_in(found.request.status, CONDITION)
+    if (until := machine.stays_until) is not None:
+        ends = f" until {until:%Y-%m-%d %H:%M:%S}Z" if until.year < MAXYEAR else ""
+        yield f"minOnTime or keepOn of this machine keep it on{ends}"
+    if machine.awaited and not found.users:
+        yield "it has room for a pod that waits"
+    if machine.keeps_place:
+        yield "it is the replacement of a machine that is still there"
+    held = condition_in(record.status, CONDITION)
     if held is not None and held.status is False:
         yield held.message
-    protection = protection_of(found.request, found.node, pods, found.now)
+    protection = protection_of(record, found.node, machine.pods, found.now)
     if protection is not None:
         yield protection.text
     if found.node.ready is not True:
         yield "the Node is not Ready: whether pods use it is not known"
-    elif protection is None and (why := _not_moved(found, pool, pool.value, pods)):
+    elif protection is None and found.users and (why := _not_moved(machine, pool, pool.value, budgets, found.now)):
         yield f"its pods are not moved to cheaper machines: {why}"
 
 
-def _not_moved(found: NodeEnquiry, record: KubeObject[GPUNodePool], pool: GPUNodePool, pods: tuple[Pod, ...]) -> str:
-    """Of a pool that moves pods together: what forbids it here; empty: nothing, or no pod is there to be moved."""
-    assert found.request is not None, "the machine of a request"
-    moves = canonical_policy(pool.spec.disruption.consolidation_policy) == WHEN_UNDERUTILIZED
-    standing = standing_of(Machine(found.request, found.node, pods), pool, {}, found.now)
-    if not moves or not found.users or standing is None:
+def _not_moved(
+    machine: Machine,
+    record: KubeObject[GPUNodePool],
+    pool: GPUNodePool,
+    budgets: Iterable[PodDisruptionBudget],
+    now: datetime,
+) -> str:
+    """Of a pool that moves pods together: what forbids it here; empty: nothing."""
+    standing = standing_of(machine, pool, {}, now)
+    if canonical_policy(pool.spec.disruption.consolidation_policy) != WHEN_UNDERUTILIZED or standing is None:
         return ""
     ready = condition_in(record.status, "Ready")
     stopped = ready.message if ready is not None and buys_nothing(ready) else ""
-    return why_left(replace(standing, stopped=stopped), (), found.now)
+    return why_left(replace(standing, stopped=stopped), budgets, now)
 
 
 def _ends(record: KubeObject[GPURequest]) -> str:

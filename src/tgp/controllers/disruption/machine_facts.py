@@ -8,6 +8,9 @@ from datetime import datetime
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
+from tgp.controllers.deps import Stores
+from tgp.controllers.requests.indexes import PODS_BY_NODE, own_node
+from tgp.core.disruption.causes import Machine
 from tgp.core.disruption.ending import EndingMachine, ending_machine
 from tgp.core.disruption.machine_state import keeps_place, move_of
 from tgp.core.market.sources import machines_of
@@ -33,6 +36,25 @@ def kept_on_until(record: KubeObject[GPURequest], node_class: GPUNodeClass | Non
         return None
     machine = machines_of(node_class).get(attempt.offer.instance_type or "")
     return stays_on_until(machine, attempt.launched_at, now) if machine is not None else None
+
+
+def machine_of(
+    record: KubeObject[GPURequest], pool: GPUNodePool, stores: Stores, now: datetime, *, awaited: Collection[str]
+) -> Machine:
+    """As objects alone show it, without what only the operator's settings and memory know.
+
+    `awaited`: names of Nodes that have room for a pod that waits.
+    """
+    node = own_node(stores.nodes, record)
+    pods = stores.pods.by_index(PODS_BY_NODE, node.name) if node is not None else ()
+    return Machine(
+        record,
+        node,
+        tuple(sorted(pods, key=lambda each: each.key)),
+        awaited=node is not None and node.name in awaited,
+        keeps_place=keeps_place(record, moves_under_way(stores.requests.values())),
+        stays_until=kept_on_until(record, class_of(pool, stores.classes), now),
+    )
 
 
 def moves_under_way(records: Iterable[KubeObject[GPURequest]]) -> frozenset[str]:
