@@ -41,6 +41,25 @@ def test_a_half_given_machine_is_refused_by_name(missing):
         of_environment(said, STRICT)
 
 
+@pytest.mark.parametrize("given", [name for name in sorted(ONE) if not name.endswith("_NAME")])
+def test_one_variable_of_a_machine_alone_is_refused_by_name(given):
+    """A name alone says nothing: POD_NAME is one."""
+    with pytest.raises(
+        BadNodeGroup, match=r"^GPU_NODE_1: a machine needs all four variables; missing: GPU_NODE_1_NAME"
+    ):
+        of_environment({given: ONE[given]}, STRICT)
+
+
+@pytest.mark.parametrize("before", ["", "_"])
+def test_variables_without_a_prefix_are_refused_by_name(before):
+    said = {key.replace("GPU_NODE_1_", before): value for key, value in ONE.items()}
+
+    with pytest.raises(
+        BadNodeGroup, match=r"^SCALE_UP_ENDPOINT: the variables of a machine have a prefix, such as GPU_N"
+    ):
+        of_environment(said, STRICT)
+
+
 REFUSED = {
     "GPU_NODE_1_GPU_COUNT": ["four", "0", "-1", "1025", "4.0", "٤", "9" * 5000],
     "GPU_NODE_1_NAME": ["Gpu_Worker", "a" * 64, "-", "a b"],

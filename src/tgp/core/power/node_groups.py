@@ -5,7 +5,7 @@
     GPU_NODE_1_SCALE_UP_ENDPOINT=http://power-api/gpu-worker-1/start
     GPU_NODE_1_SCALE_DOWN_ENDPOINT=http://power-api/gpu-worker-1/stop
 
-Any prefix will do. A prefix is one of ours if it has an endpoint, or a name and a count.
+Any prefix will do. A prefix is one of ours if it has an endpoint or a count: what is half given is refused.
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,6 +26,7 @@ PARTS = {NAME: "name", GPU_COUNT: "gpuCount", UP: "scaleUpEndpoint", DOWN: "scal
 MOST_GPUS = 1024
 MOST_GROUPS = 256
 LONGEST_NAME = 63
+OF_OTHERS = frozenset({"NVIDIA"})  # prefixes of counts that images and other tools set
 
 
 class BadNodeGroup(ValueError):
@@ -116,8 +117,13 @@ def manifests_of(
 
 
 def _prefixes(environ: Mapping[str, str]) -> set[str]:
-    by_part = {part: {name.removesuffix(part) for name in environ if name.endswith(part)} for part in PARTS}
-    return {prefix for prefix in by_part[UP] | by_part[DOWN] | (by_part[NAME] & by_part[GPU_COUNT]) if prefix}
+    for name in (part.removeprefix("_") for part in (UP, DOWN)):
+        if name in environ or f"_{name}" in environ:
+            raise BadNodeGroup(f"{name}: the variables of a machine have a prefix, such as GPU_NODE_1_{name}")
+    ends = {
+        part: {name.removesuffix(part) for name in environ if name.endswith(part)} for part in (GPU_COUNT, UP, DOWN)
+    }
+    return (ends[UP] | ends[DOWN] | (ends[GPU_COUNT] - OF_OTHERS)) - {""}
 
 
 def _group(said: Mapping[str, tuple[str, str]], hosts: HostRules) -> NodeGroup:
