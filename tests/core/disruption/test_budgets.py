@@ -33,7 +33,9 @@ def test_a_percentage_is_rounded_up_and_at_least_one_unless_zero(nodes, pool, ex
 
 
 def test_without_budgets_the_default_one_holds():
-    assert allowance((), "Empty", 40, 1, MONDAY).left == 3
+    answer = allowance((), "Empty", 40, 1, MONDAY)
+
+    assert (answer.left, answer.rule) == (3, "the default budget (10 % of its nodes)")
 
 
 def test_nodes_that_are_disturbed_already_count():

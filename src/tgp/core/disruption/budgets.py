@@ -15,6 +15,7 @@ from tgp.core.model.cron import NotASchedule, read_schedule
 from tgp.core.model.time_zone import UnknownTimeZone
 
 DEFAULT_RULES = (DisruptionRule(),)
+DEFAULT_TEXT = f"the default budget ({str(DEFAULT_RULES[0].nodes).removesuffix('%')} % of its nodes)"
 ALWAYS = WindowState(True, None)
 
 
@@ -37,7 +38,8 @@ def allowance(rules: Iterable[DisruptionRule], reason: str, nodes: int, disturbe
     """
     strictest: tuple[int, int, DisruptionRule, WindowState] | None = None
     edges = []
-    for place, rule in enumerate(tuple(rules) or DEFAULT_RULES):
+    written = tuple(rules)
+    for place, rule in enumerate(written or DEFAULT_RULES):
         if rule.reasons and reason not in rule.reasons:
             continue
         window = _window(rule, now)
@@ -48,7 +50,7 @@ def allowance(rules: Iterable[DisruptionRule], reason: str, nodes: int, disturbe
     if strictest is None:
         return Allowance(max(nodes - disturbed, 0), "", None, look_again_at)
     most, place, rule, window = strictest
-    return Allowance(max(most - disturbed, 0), _text(place, rule), window.until, look_again_at)
+    return Allowance(max(most - disturbed, 0), _text(place, rule) if written else DEFAULT_TEXT, window.until, look_again_at)
 
 
 def nodes_of(rule: DisruptionRule, nodes: int) -> int:
