@@ -90,6 +90,12 @@ class PoolMemory:
     nominated: dict[tuple[str, str], WrittenNomination] = field(default_factory=dict)  # by (pod uid, Node)
     told_unsupported: set[str] = field(default_factory=set)  # uids of pools that were told that nothing is nominated
 
+    def expect(self, key: ObjectKey, request: ExpectedRequest) -> None:
+        """What became of an earlier request of this name says nothing of this one."""
+        self.expected[key] = request
+        self.offers[key] = request.order.offer
+        self.withdrawals.pop(key, None)
+
     def leave_out(self, offer: Offer, why: str, now: datetime) -> None:
         """Of plans, for a while: a request for it could not buy, or could not be written."""
         self.withdrawn = cooldown.failed(self.withdrawn, offer, why, now)

@@ -96,9 +96,7 @@ class OrderCreator:
             self._memos.created(key, uid)
 
     def _expect(self, key: ObjectKey, wanted: AnchoredOrder, record: KubeObject[GPURequest]) -> None:
-        memory = self._memory
-        memory.expected[key] = ExpectedRequest(record, wanted.order, self._clock.boottime())
-        memory.offers[key] = wanted.order.offer
+        self._memory.expect(key, ExpectedRequest(record, wanted.order, self._clock.boottime()))
 
     def _forget(self, key: ObjectKey) -> None:
         self._memory.expected.pop(key, None)
