@@ -57,6 +57,16 @@ def test_a_machine_whose_gpus_are_gone_for_ten_minutes_is_replaced_first():
         assert len(env.living()) == 1
 
 
+def test_a_new_leader_goes_on_counting_since_when_gpus_are_gone():
+    with sim_env("no-gpus-restart") as env:
+        name = one_machine(env)
+        set_gpus(env, node_of(env, name), False)
+        for _ in range(2):
+            env.world.run(minutes=4)
+            env.world.processes["operator-0"].crash(restart_after=5.0)
+        env.until(lambda: len(names(env)) == 2, minutes=4)
+
+
 def test_gpus_that_come_back_are_no_illness():
     with sim_env("back") as env:
         name = one_machine(env)

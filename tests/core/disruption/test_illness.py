@@ -16,6 +16,7 @@ from tgp.core.disruption.illness import (
     RepairRule,
     gpus_missing,
     illness_of,
+    missing_since,
     read_repair_rule,
     repair_halted,
 )
@@ -213,3 +214,18 @@ def test_what_budgets_leave_is_told_by_reason_and_when_it_changes():
     rules = [{"nodes": 0, "schedule": "0 0 * * *", "duration": "1h"}]
     _, edge = budgets_left(seen(*machines, disruption={"budgets": rules}).pools[0], NOW)
     assert edge is not None
+
+
+@pytest.mark.parametrize(
+    ("noted", "since"),
+    [
+        ("", NOW),
+        (written(ago(minutes=4)), ago(minutes=4)),
+        (written(ago(minutes=-4)), NOW),
+        ("yesterday", NOW),
+    ],
+)
+def test_since_when_gpus_are_missing_is_noted_on_the_request(noted, since):
+    record = a_machine(annotations={"tgp.io/gpus-missing-since": noted} if noted else {}).record
+
+    assert missing_since(record, NOW) == since

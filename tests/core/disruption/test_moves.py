@@ -13,11 +13,13 @@ from tests.core.pools.builders import NOW, a_condition, a_pod, a_pool, ago, an_a
 from tgp.api.nodepool import DisruptionRule
 from tgp.core.disruption.budgets import nodes_of
 from tgp.core.disruption.causes import FoundExchange
+from tgp.core.disruption.illness import MISSING_SINCE
 from tgp.core.disruption.machine_state import disturbed, read_retry, spares
 from tgp.core.disruption.move_steps import (
     Delete,
     DisruptionObservation,
     EvictFirst,
+    NoteMissing,
     NoteReplacements,
     OrderReplacements,
     PoolMachines,
@@ -707,3 +709,12 @@ def test_a_budget_that_always_allows_the_eviction_of_unready_pods_guards_those_t
     assert isinstance(guarded(always, ready=False), WriteDown)
     assert isinstance(guarded(always, ready=True), Say)
     assert isinstance(guarded(guarding("one", 0), ready=False), Say)
+
+
+def test_since_when_gpus_are_missing_is_written_down_once_and_taken_off_again():
+    gone = replace(a_machine(idle=None), missing_since=ago(minutes=3))
+    noted = replace(a_machine(idle=None, annotations={MISSING_SINCE: written(ago(minutes=3))}), missing_since=None)
+
+    assert only(seen(gone)) == NoteMissing(gone, ago(minutes=3))
+    assert only(seen(noted)) == NoteMissing(noted, None)
+    assert next_moves(seen(replace(noted, missing_since=ago(minutes=3)))) == ()

@@ -23,7 +23,7 @@ from tgp.core.disruption.candidates import HELD_FOR, begins_at, standing_of, why
 from tgp.core.disruption.causes import WHEN_UNDERUTILIZED, FoundExchange, Machine, Standing, holds
 from tgp.core.disruption.drift import stamp_of
 from tgp.core.disruption.ending import EndingMachine
-from tgp.core.disruption.illness import RepairRule, gpus_missing, illness_of
+from tgp.core.disruption.illness import RepairRule, gpus_missing, illness_of, missing_since
 from tgp.core.disruption.machine_state import (
     CONDITION,
     is_going,
@@ -116,8 +116,6 @@ class DisruptionObserver:
         self._pods_on: dict[str, tuple[frozenset[str], datetime | None]] = {}  # by Node; and when that changed
         self._default_backend = default_backend  # the operator's own mesh
         self._repair_rules = repair_rules
-        # By pool and uid of a request: since when promised GPUs are gone. A new process counts from its first look.
-        self._missing: dict[ObjectKey, dict[str, datetime]] = {}
         self._memory = memory
         self._observer = observer
         self._compute = compute
@@ -279,26 +277,14 @@ class DisruptionObserver:
         now: datetime,
     ) -> PoolMachines:
         records = sorted(self._views.requests.by_index(BY_POOL_UID, pool.uid_text), key=lambda each: each.key)
-        missing = self._gpus_missing(pool.key, records, now)
         machines = []
         for record in records:
             if record.value is None or record.value.status.phase not in ENDED:
-                since = missing.get(record.uid_text)
-                machine = self._machine(record, pool.value, awaited, moves, now=now, missing_since=since)
+                machine = self._machine(record, pool.value, awaited, moves, now=now)
                 machines.append(replace(machine, **exchanges.get(record.key, {})))
         spare = spares(machines, now)
         machines = [replace(each, spare=each.record.key in spare) for each in machines] if spare else machines
         return PoolMachines(pool, tuple(machines))
-
-    def _gpus_missing(
-        self, pool: ObjectKey, records: Iterable[KubeObject[GPURequest]], now: datetime
-    ) -> dict[str, datetime]:
-        """By uid of a request, since when; what is there again, or gone, is forgotten."""
-        known = self._missing.pop(pool, {})
-        ill = [each.uid_text for each in records if gpus_missing(each, self._node_of(each))]
-        if ill:
-            self._missing[pool] = {uid: known.get(uid, now) for uid in ill}
-        return self._missing.get(pool, {})
 
     def _node_of(self, record: KubeObject[GPURequest]) -> Node | None:
         return own_node(self._views.nodes, record)
@@ -344,13 +330,14 @@ class DisruptionObserver:
         moves: frozenset[str],
         *,
         now: datetime,
-        missing_since: datetime | None = None,
     ) -> Machine:
         """`pool`: whose machine it is; None: of a replacement, which is only waited for."""
         node = self._node_of(record)
         name = reserved_node_name(record)
         offer = self._observer.offer_for(record)
         shape = self._memory.types.shapes.get(offer.key) if offer is not None else None
+        missing = gpus_missing(record, node) if pool is not None else ""
+        since = missing_since(record, now) if missing else None
         return Machine(
             record,
             node,
@@ -359,7 +346,8 @@ class DisruptionObserver:
             given_up=self._memory.given_up.get(record.key, ""),
             keeps_place=keeps_place(record, moves),
             stamp=self._stamp(pool, offer) if offer is not None and pool is not None else "",
-            illness=illness_of(node, gpus_missing(record, node), missing_since, self._repair_rules),
+            illness=illness_of(node, missing, since, self._repair_rules),
+            missing_since=since,
             boot=timedelta(seconds=shape.boot_seconds if shape is not None else 0),
             stays_until=kept_on_until(record, class_of(pool, self._views.classes), now) if pool is not None else None,
         )

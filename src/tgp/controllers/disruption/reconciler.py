@@ -24,7 +24,7 @@ from tgp.controllers.requests.purchase_gatherer import Views
 from tgp.controllers.status_writer import StatusWriter
 from tgp.core.disruption.causes import Machine
 from tgp.core.disruption.drift import STAMP
-from tgp.core.disruption.illness import repair_halted
+from tgp.core.disruption.illness import MISSING_SINCE, repair_halted
 from tgp.core.disruption.machine_state import (
     CONDITION,
     HALTED,
@@ -43,6 +43,7 @@ from tgp.core.disruption.machine_state import (
 from tgp.core.disruption.move_steps import (
     Delete,
     EvictFirst,
+    NoteMissing,
     NoteReplacements,
     OrderReplacements,
     PoolMachines,
@@ -238,6 +239,8 @@ class DisruptionReconciler:
         match step:
             case WriteStamp():
                 await self._annotate(step.machine, {STAMP: step.machine.stamp})
+            case NoteMissing():
+                await self._annotate(step.machine, {MISSING_SINCE: rfc3339(step.since) if step.since else None})
             case WriteDown():
                 await self._annotate(step.machine, {MOVE: step.move, REPLACED_BY: None, REPLACES: None})
                 exchange = step.machine.exchange

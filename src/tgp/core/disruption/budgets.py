@@ -50,7 +50,9 @@ def allowance(rules: Iterable[DisruptionRule], reason: str, nodes: int, disturbe
     if strictest is None:
         return Allowance(max(nodes - disturbed, 0), "", None, look_again_at)
     most, place, rule, window = strictest
-    return Allowance(max(most - disturbed, 0), _text(place, rule) if written else DEFAULT_TEXT, window.until, look_again_at)
+    return Allowance(
+        max(most - disturbed, 0), _text(place, rule) if written else DEFAULT_TEXT, window.until, look_again_at
+    )
 
 
 def nodes_of(rule: DisruptionRule, nodes: int) -> int:

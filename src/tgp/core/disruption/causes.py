@@ -60,6 +60,7 @@ class Machine:
     stamp: str = ""  # the drift hash of what pool and class say now; empty: the class is not known
     boot: timedelta = timedelta(0)  # how long a machine of its type took to be ready; 0: not measured
     illness: Illness | None = None  # what is wrong with it; None: nothing that is known
+    missing_since: datetime | None = None  # promised GPUs are gone from its Node; None: they are there, or not known
     given_up: str = ""  # why the last plan gave up the gang that it was bought for; empty: it did not
     stays_until: datetime | None = None  # of a machine you own: not switched off before; None: it may be now
     exchange: FoundExchange | None = None  # None: no search found one that is worth it

@@ -9,11 +9,12 @@ from datetime import datetime, timedelta
 
 from tgp.api.field_error import Invalid
 from tgp.api.request import GPURequest
-from tgp.api.values import duration
+from tgp.api.values import duration, is_rfc3339
 from tgp.core.model.attempts import attempts_of, gpu_resource, open_attempt
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node, NodeCondition
 
+MISSING_SINCE = "tgp.io/gpus-missing-since"  # annotation of a request, as long as they are
 GPUS_MISSING_FOR = timedelta(minutes=10)
 USUAL_AFTER = timedelta(minutes=10)  # of a condition without a time of its own
 REPAIR_CONDITIONS = ("AcceleratedHardwareReady=False", "KernelDeadlock=True", "ReadonlyFilesystem=True")
@@ -63,6 +64,13 @@ def gpus_missing(record: KubeObject[GPURequest], node: Node | None) -> str:
     vendor, there = resource.partition("/")[0] + "/", node.allocatable.of(resource)
     divided = any(name.startswith(vendor) and name != resource and amount for name, amount in node.allocatable.others)
     return "" if there >= promised or divided else f"{there} of {promised} {resource} are allocatable"
+
+
+def missing_since(record: KubeObject[GPURequest], now: datetime) -> datetime:
+    """As it was noted, so that a new leader goes on counting. A time in the future is not believed."""
+    at = record.annotations.get(MISSING_SINCE, "")
+    noted = datetime.fromisoformat(at.upper()) if is_rfc3339(at) else now
+    return min(noted, now)
 
 
 def illness_of(

@@ -79,6 +79,14 @@ class WriteStamp:
 
 
 @dataclass(frozen=True, slots=True)
+class NoteMissing:
+    """Since when promised GPUs are gone; None: they are there again."""
+
+    machine: Machine
+    since: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class Say:
     """Write the condition of a candidate, or of a machine whose move cannot begin."""
 
@@ -149,6 +157,7 @@ class TakeBack:
 
 Step: TypeAlias = (
     WriteStamp
+    | NoteMissing
     | WriteDown
     | Say
     | Unsay

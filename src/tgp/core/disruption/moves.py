@@ -34,7 +34,7 @@ from tgp.core.disruption.causes import (
     holds,
 )
 from tgp.core.disruption.drift import STAMP, to_stamp
-from tgp.core.disruption.illness import repair_halted
+from tgp.core.disruption.illness import MISSING_SINCE, repair_halted
 from tgp.core.disruption.machine_state import (
     CONDITION,
     HALTED,
@@ -63,6 +63,7 @@ from tgp.core.disruption.move_steps import (
     Delete,
     DisruptionObservation,
     EvictFirst,
+    NoteMissing,
     NoteReplacements,
     OrderReplacements,
     PoolMachines,
@@ -222,6 +223,9 @@ class _Look:
             return None  # its lifecycle drains and terminates it
         if to_stamp(record.annotations.get(STAMP, ""), machine.stamp):
             return WriteStamp(machine)
+        noted = rfc3339(machine.missing_since) if machine.missing_since is not None else None
+        if record.annotations.get(MISSING_SINCE) != noted:
+            return NoteMissing(machine, machine.missing_since)
         cause = self._causes[record.key]
         if move_of(record):
             return self._go_on(machine, cause if isinstance(cause, DisruptionCause) else None)
