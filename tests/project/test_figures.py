@@ -217,6 +217,7 @@ FIGURES = (
     Figure(DISRUPTION, "after every search of the last {} has found", candidates.HELD_FOR),
     Figure(DISRUPTION, "The next try is after {}, and", moves.RETRIES[0]),
     Figure(DISRUPTION, "the pause doubles, to {} at most", moves.RETRIES[-1]),
+    Figure(DISRUPTION, "is left out until {} after", moves.TRIED_WITHIN),
     Figure(POOLS, "Failed requests stay for {}", upkeep.FAILED_KEPT),
     Figure(POOLS, "stays for at least {} after it became ready", causes.SCHEDULED_WITHIN),
     Figure(POOLS, "by themselves after {} without a pod", duration(orders.BACKSTOP, "")),

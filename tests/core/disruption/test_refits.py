@@ -1,7 +1,9 @@
 """Where the pods of candidates would go: each is replaced by its own pool, exchanged by any beside it."""
 
 from dataclasses import replace
+from datetime import timedelta
 
+import msgspec
 import pytest
 
 from tests.core.disruption.exchange_worlds import JOB, a_serving_pod, an_offer, consolidated_pool
@@ -9,12 +11,15 @@ from tests.core.disruption.machines import a_machine
 from tests.core.pools.planner.worlds import NOW, a_market, a_world
 from tgp.core.disruption.causes import FoundExchange, Standing
 from tgp.core.disruption.move_steps import DisruptionObservation, PoolMachines
+from tgp.core.disruption.moves import RETRIES, TRIED_WITHIN
 from tgp.core.disruption.refits import refits
+from tgp.core.model.cooldowns import Cooldowns
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.labels import LabelRequirement
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.placement import Affinity, NodeTerm, PreferredNodes
 from tgp.core.pools.planner.world import LimitRoom
+from tgp.core.requests.cooldown import failed
 
 FIRST, SECOND = consolidated_pool("first"), consolidated_pool("second")
 ONE, TWO = ObjectKey("default", "r1"), ObjectKey("default", "r2")
@@ -147,3 +152,25 @@ def test_a_soft_rule_that_would_be_broken_counts_when_an_exchange_is_checked_as_
     found = planned((replace(machine, exchange=FoundExchange("for less", (ONE,))),), (), book=cheap)[ONE]
 
     assert (bought(found), not found.too_little) == (["first"], worth_it), found.too_little
+
+
+@pytest.mark.parametrize(
+    ("next_try", "count", "chosen"),
+    [
+        (timedelta(0), 1, "two"),  # the move was given up ten minutes ago, and the cooldown has ended meanwhile
+        (timedelta(0), 3, "two"),
+        (-TRIED_WITHIN, 1, "one"),  # it was tried, or could not be
+        (None, 0, "one"),
+    ],
+)
+def test_an_offer_that_failed_in_the_last_move_is_left_out_until_the_next_was_tried(next_try, count, chosen):
+    machine = drifted("r1")
+    if next_try is not None:
+        retry = {"tgp.io/move-retry": f"{NOW + next_try:%Y-%m-%dT%H:%M:%SZ} {count}"}
+        annotations = {**machine.record.annotations, **retry}
+        machine = replace(machine, record=msgspec.structs.replace(machine.record, annotations=annotations))
+    cheap = an_offer("one", 1.0, 2)
+    cooldowns = failed(Cooldowns(), cheap, "sold out", NOW - RETRIES[max(count, 1) - 1] - timedelta(minutes=1))
+    (order,) = planned((machine,), (), book=a_market(cheap, an_offer("two", 1.5, 2)), cooldowns=cooldowns)[ONE].orders
+
+    assert order.offer.sku == chosen

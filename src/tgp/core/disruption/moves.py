@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from tgp.api.request import GPURequest
 from tgp.api.values import go_duration, rfc3339
 from tgp.core.disruption.budgets import Allowance, allowance
 from tgp.core.disruption.causes import (
@@ -79,6 +80,7 @@ from tgp.core.disruption.move_steps import (
 from tgp.core.model.attempts import attempts_of, open_attempt
 from tgp.core.model.conditions import ConditionUpdate, condition_in
 from tgp.core.model.costs import hourly_of
+from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.money import total
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
@@ -89,6 +91,7 @@ from tgp.core.requests.node_metadata import pool_key
 from tgp.core.requests.protection import protection_of
 
 RETRIES = (timedelta(minutes=10), timedelta(minutes=20), timedelta(minutes=40), timedelta(hours=1))
+TRIED_WITHIN = timedelta(minutes=10)  # of the next try: what failed in the last is left out until then
 EVICTED_FIRST_FOR = timedelta(minutes=10)  # then the request is deleted, and its own drain goes on
 MOVE_AT_MOST = timedelta(hours=2)  # from its beginning to the hard taint; a start has its own, shorter limits
 LOOK_AGAIN = timedelta(seconds=10)  # while a move is under way, and waits for more than machines on their way
@@ -111,6 +114,22 @@ def nodes_that_go(seen: DisruptionObservation) -> frozenset[str]:
     """Names of Nodes that have a cause to go: pods that move are not moved there."""
     going = (machine for machine, cause in _causes(seen) if isinstance(cause, DisruptionCause))
     return frozenset(each.node.name for each in going if each.node is not None) | seen.going
+
+
+def failed_since(record: KubeObject[GPURequest]) -> tuple[datetime, datetime] | None:
+    """From when on offers failed for its last move, and until when no replacement is to be bought of them.
+
+    None: no move of it was given up. An offer that failed once cools down for less time than a move pauses.
+    """
+    next_try, count = read_retry(record)
+    if next_try is None:
+        return None
+    return next_try - _pause(count - 1) - MOVE_AT_MOST, next_try + TRIED_WITHIN
+
+
+def _pause(given_up: int) -> timedelta:
+    """Before the next try, after so many moves that were given up before this one."""
+    return RETRIES[min(max(given_up, 0), len(RETRIES) - 1)]
 
 
 def look_again_at(seen: DisruptionObservation) -> datetime | None:
@@ -529,7 +548,7 @@ class _Look:
 
     def _given_up(self, machine: Machine, block: _Block) -> TakeBack:
         _, count = read_retry(machine.record)
-        until = self._now + RETRIES[min(count, len(RETRIES) - 1)]
+        until = self._now + _pause(count)
         message = f"{block.message}. The next try is at {until:%Y-%m-%d %H:%M:%S}Z"
         update = ConditionUpdate(CONDITION, False, block.reason, message)
         return TakeBack(machine, block.message, self._unused(machine), update, f"{rfc3339(until)} {count + 1}")

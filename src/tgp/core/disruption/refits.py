@@ -4,16 +4,19 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+import msgspec
+
 from tgp.core.disruption.candidates import NEVER_BUYS
 from tgp.core.disruption.causes import UNDERUTILIZED, DisruptionCause, Machine, cause_of
 from tgp.core.disruption.ending import MovingPod, kept_microusd, with_refused
 from tgp.core.disruption.exchange import checked, missing_room, pod_moves
 from tgp.core.disruption.machine_state import as_waiting, move_of, pods_to_move
 from tgp.core.disruption.move_steps import DisruptionObservation, Refit
-from tgp.core.disruption.moves import nodes_that_go
+from tgp.core.disruption.moves import failed_since, nodes_that_go
 from tgp.core.disruption.preferences import Place, Preferences, looks
 from tgp.core.disruption.restart_cost import Restarts
 from tgp.core.disruption.spot import moved_pods
+from tgp.core.model.cooldowns import Cooldowns
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
@@ -55,12 +58,13 @@ def refits(
     answers = dict[ObjectKey, Refit]()
     for together in _grouped(seen, keys):
         pods = tuple(pod for each in together.machines for pod in _waiting(seen, together, each))
-        found = _planned(seen, together, pods, world, rooms)
+        open_to = _without_failed(together, world)
+        found = _planned(seen, together, pods, open_to, rooms)
         refit = NOT_BUYING
         if found is not None:
             refit = _checked(seen, together, found, world, rooms)
         if refit.limited:
-            free = _planned(seen, together, pods, replace(world, limits=()), rooms)
+            free = _planned(seen, together, pods, replace(open_to, limits=()), rooms)
             missing = missing_room(free.orders, world) if free is not None else ""
             refit = replace(refit, unserved=missing or refit.unserved)
         answers |= dict.fromkeys((each.record.key for each in together.machines), refit)
@@ -193,6 +197,18 @@ def _plan(
     world: PlanInput, pods: tuple[Pod, ...], pools: tuple[PlannedPool, ...], rooms: Mapping[str, Capacity]
 ) -> Plan:
     return plan(replace(world, pods=pods, pools=pools, capacity=tuple(rooms.values()))) if pods else Plan()
+
+
+def _without_failed(together: _Together, world: PlanInput) -> PlanInput:
+    """Offers that failed in the last move of these machines cool down until the next one has been tried."""
+    spans = [span for each in together.machines if (span := failed_since(each.record)) is not None]
+    held = {
+        key: msgspec.structs.replace(each, until=max(each.until, until))
+        for since, until in spans
+        for key, each in world.cooldowns.offers.items()
+        if since <= each.failed_at and world.now < until
+    }
+    return replace(world, cooldowns=world.cooldowns.with_later(Cooldowns(held))) if held else world
 
 
 def _after(world: PlanInput, orders: Iterable[Order]) -> PlanInput:
