@@ -9,6 +9,10 @@ from tests.cli.program import answer
 from tests.core.migration.test_conversion import ANCESTORS, FILES, SEEDS
 
 POOL = "apiVersion: tgp.io/v1\nkind: GPUNodePool\nmetadata: {name: a, namespace: b}\nspec: {nodeClassRef: {name: c}}\n"
+TUNNEL = (
+    "apiVersion: tgp.io/v1\nkind: GPUNodeClass\nmetadata: {name: a}\nspec:\n  providers: [{name: vultr}]\n"
+    "  networking: {backend: wireguard}\n  talosConfig: {wireGuardConfig: {addressPool: 10.8.0.0/24}}\n"
+)
 
 
 @pytest.fixture
@@ -42,6 +46,20 @@ def test_the_report_goes_to_standard_error_and_the_code_says_whether_all_was_con
     assert "FIELD" not in whole.stdout
     assert "not converted spec.talosConfig.wireGuardConfig.privateKey" in part.stdout, "as a comment, too"
     assert "| tgp check -f -" in whole.stderr
+
+
+def test_a_class_with_a_tunnel_becomes_one_with_a_tailnet_which_passes_the_check(written):
+    """As docs/migrating-from-wireguard.md does it."""
+    keeps = answer("import", written(TUNNEL))
+    imported = answer("import", "--mesh", "tailscale", written(TUNNEL))
+    (node_class,) = YAML(typ="safe").load_all(imported.stdout)
+    checked = answer("check", "-f", written(imported.stdout))
+
+    assert (keeps.returncode, imported.returncode, checked.returncode) == (0, 0, 0), imported.stderr + checked.stdout
+    assert "wireGuardConfig:" in keeps.stdout
+    assert node_class["spec"]["networking"] == {"backend": "tailscale"}
+    assert node_class["spec"]["tailscaleConfig"] == {"tags": ["tag:tgp-gpu"]}
+    assert "docs/migrating-from-wireguard.md" in imported.stderr
 
 
 def test_both_as_one_document():
