@@ -72,8 +72,8 @@ wheelhouse: ready ## the packages of the image, by their hashes, into build/whee
 image: ready ## build the image from the Dockerfile without a Docker engine, and print its size (needs root)
 	@$(PY) -m tools.image
 
-release: ready ## everything of a release into dist/, with checksums; pushes nothing (VERSION=0.1.0)
-	@$(PY) -m tools.release "$(VERSION)"
+release: ready ## everything of a release into dist/, with checksums; pushes nothing (VERSION=0.1.0 IMG=registry.example/tgp-operator:0.1.0)
+	@$(PY) -m tools.release "$(VERSION)" "$(IMG)"
 
 cluster: ready ## start a real control plane for yourself and print its KUBECONFIG
 	@$(PY) -m tools.controlplane

@@ -185,7 +185,8 @@ VALUES = (
     Value(
         "networkPolicy.ports",
         [443, 6443],
-        "TCP ports it may connect to: the API server, providers, mesh, image factory.",
+        "TCP ports it may connect to: the API server, providers, mesh, image factory. Those of the endpoints in "
+        "nodeGroups are added.",
         {"items": {"type": "integer"}},
     ),
     Value("networkPolicy.egress", [], "Further egress rules, for example to machines that you own.", OBJECTS),

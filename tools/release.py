@@ -1,7 +1,7 @@
-"""`make release VERSION=…`: everything of a release into `dist/`, and nothing is pushed.
+"""`make release VERSION=… IMG=…`: everything of a release into `dist/`, and nothing is pushed.
 
-Changelog, both charts, install.yaml, the wheel (built twice, and equal), a bill of materials, checksums. The packaged
-charts are also kept in tests/charts: the next release is tried as an upgrade of them.
+Changelog, both charts, install.yaml and policies.yaml, the wheel (built twice, and equal), a bill of materials,
+checksums. The packaged charts are also kept in tests/charts: the next release is tried as an upgrade of them.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ from typing import Any
 from tgp import __version__
 from tools import toolbox
 from tools.controlplane.helm import Helm
-from tools.manifests import CHART, INSTALL, KINDS_CHART, ROOT
+from tools.manifests import CHART, INSTALL, KINDS_CHART, POLICIES, ROOT, installer
 
 DIST = ROOT / "dist"
 FRAGMENTS = ROOT / "changelog.d"
@@ -39,9 +39,10 @@ class ReleaseFailed(Exception):
 
 
 def main() -> int:
-    asked = sys.argv[1] if len(sys.argv) > 1 else ""
+    asked, image, *_ = (*sys.argv[1:], "", "")
     try:
-        made = release(asked, DIST)
+        refuse_changes()
+        made = release(asked, DIST, image)
     except ReleaseFailed as error:
         print(error, file=sys.stderr)
         return 1
@@ -55,8 +56,20 @@ def main() -> int:
     return 0
 
 
-def release(version: str, into: Path) -> list[Path]:
-    """Raises ReleaseFailed before anything is written where the version is not that of the tree."""
+def refuse_changes() -> None:
+    """Raises ReleaseFailed where the tree is not its commit, whose code the next release is tried beside."""
+    changed = _git("status", "--porcelain", "--", ".", f":!{PREVIOUS.relative_to(ROOT)}").splitlines()
+    if changed:
+        raise ReleaseFailed(
+            f"{len(changed)} files are not committed, {changed[0][2:].strip()} for example: commit first"
+        )
+
+
+def release(version: str, into: Path, image: str = "") -> list[Path]:
+    """Raises ReleaseFailed before anything is written where the version is not that of the tree.
+
+    `image`: where it was pushed, with its tag, for install.yaml; empty: the chart's own name, to be changed in it.
+    """
     if version != __version__:
         said = f"VERSION={version}" if version else "no VERSION was given"
         raise ReleaseFailed(f"{said}, but the tree has {__version__}: change it in {', '.join(VERSIONED)}")
@@ -64,10 +77,11 @@ def release(version: str, into: Path) -> list[Path]:
     into.mkdir(parents=True)
     (into / "CHANGELOG.md").write_text(changelog(version), encoding="utf-8")
     (into / "sbom.cdx.json").write_text(json.dumps(bill(version), indent=2) + "\n", encoding="utf-8")
-    shutil.copy(INSTALL, into)
+    shutil.copy(POLICIES, into)
     wheel(into)
     with tempfile.TemporaryDirectory() as home:
         helm = Helm(toolbox.find(toolbox.HELM_CLIENT), Path(home))
+        (into / INSTALL.name).write_text(installer(helm, image, DIST.name), encoding="utf-8")
         for chart in (CHART, KINDS_CHART):
             helm("package", str(chart), f"--destination={into}")
     sums = [f"{_digest(path)}  {path.name}\n" for path in sorted(into.iterdir())]

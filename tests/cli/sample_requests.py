@@ -123,7 +123,7 @@ GOING = a_request(
     **ALIVE,
 )
 RETURNED = attempt(
-    outcome="Returned", launchedAt=rfc3339(after(10)), endedAt=rfc3339(after(5500)), spent="1.83", instanceId="i-7"
+    outcome="Terminated", launchedAt=rfc3339(after(10)), endedAt=rfc3339(after(5500)), spent="1.83", instanceId="i-7"
 )
 FINISHED = a_request(
     phase="Finished",

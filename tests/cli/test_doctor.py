@@ -89,17 +89,17 @@ def test_scripts_say_yes_and_there_is_no_question(money):
 
 def test_a_machine_that_its_request_does_not_want_is_told_and_ended(money):
     request = money.request()
-    stray = money.machine(token_for(money.identity, request["metadata"]["uid"], 2))
+    unclaimed = money.machine(token_for(money.identity, request["metadata"]["uid"], 2))
     (found,) = report(money, "--orphans")["findings"]
-    assert (found["problem"], found["fix"]) == ("Stray", "tgp doctor --orphans --fix")
+    assert (found["problem"], found["fix"]) == ("UnclaimedInstance", "tgp doctor --orphans --fix")
     result = money.tgp("doctor", "--orphans", "--fix", "--yes")
 
     assert result.exit_code == 0, result.output
-    assert stray.id not in money.alive()
+    assert unclaimed.id not in money.alive()
     assert len(money.alive()) == 1, "the machine of its request stays"
 
 
-def test_strays_of_many_requests_are_no_halt_and_all_of_them_can_be_ended(money):
+def test_unclaimed_machines_of_many_requests_are_no_halt_and_all_of_them_can_be_ended(money):
     """Four requests whose attempts were declared over: only their own machines are left."""
     for number in range(4):
         request = money.request(f"train-{number}")
@@ -107,7 +107,7 @@ def test_strays_of_many_requests_are_no_halt_and_all_of_them_can_be_ended(money)
         money.world.api.local_api.merge_patch(
             _REQUEST, "default", f"train-{number}", {"status": {"attempts": rows}}, "status"
         )
-    assert problems(money) == ["Stray"] * 4
+    assert problems(money) == ["UnclaimedInstance"] * 4
 
     assert money.tgp("doctor", "--orphans", "--fix", "--yes").exit_code == 0
     assert money.alive() == []

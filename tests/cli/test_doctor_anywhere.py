@@ -76,7 +76,7 @@ def test_a_provider_that_does_not_answer_is_unknown_and_not_empty():
     document = json.loads(ended.output)
 
     assert ended.exit_code == 2
-    assert document["notAsked"] == [{"provider": "vultr", "why": "come back later"}]
+    assert document["notAsked"] == [{"provider": "vultr", "message": "come back later"}]
     assert [one["cluster"] for one in document["machines"]] == [CLUSTER]
 
 

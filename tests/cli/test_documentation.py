@@ -110,7 +110,11 @@ ELSEWHERE = {
     ),
     "helm install tgp-operator deploy/charts/tgp-operator --namespace other --create-namespace": WALKED,
     "kubectl proxy &": "tests/controlplane/test_access.py",
-    "TOKEN=$(kubectl -n tgp-system create token tgp-viewer --audience tgp-operator --duration 10m)": (
+    "TOKEN=$(kubectl -n tgp-system create token reader --audience tgp-operator --duration 10m)": (
+        "tests/controlplane/test_access.py"
+    ),
+    "kubectl -n tgp-system create serviceaccount reader": "tests/controlplane/test_access.py",
+    "kubectl create clusterrolebinding tgp-reader --clusterrole=tgp-viewer --serviceaccount=tgp-system:reader": (
         "tests/controlplane/test_access.py"
     ),
     'curl -H "X-Tgp-Token: $TOKEN" localhost:8001/api/v1/namespaces/tgp-system/services/https:tgp-operator:https/proxy/'

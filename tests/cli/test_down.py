@@ -88,7 +88,7 @@ def test_a_silent_provider_is_no_proof(money):
     document = down(money)
 
     assert not document["proven"]
-    assert [one["provider"] for one in document["unasked"]] == ["Simulated"]
+    assert [one["provider"] for one in document["notAsked"]] == ["Simulated"]
 
 
 def test_a_key_that_is_not_there_is_no_proof_and_is_not_waited_for(money):

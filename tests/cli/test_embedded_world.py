@@ -243,7 +243,7 @@ def test_an_owned_machine_sleeps_and_wakes_and_can_be_tested():
         assert power.calls[CloudVerb.LAUNCH] == 2
         page = simulation.page("/operator/metrics")
         assert 'tgp_owned_machines{class="cellar",state="on"} 2.0' in page
-        (wake,) = re.findall(r'tgp_owned_machine_wake_seconds{class="cellar",machine="cellar-1"} (.*)', page)
+        (wake,) = re.findall(r'tgp_owned_machine_boot_seconds{class="cellar",machine="cellar-1"} (.*)', page)
         assert 60 < float(wake) < 600
 
 

@@ -142,7 +142,7 @@ def test_programs_read_how_things_stand(money):
     money.request()
     document = json.loads(money.tgp("hold", "audit", "-o", "json").output)
 
-    assert (document["kind"], document["held"], document["reason"]) == ("HoldReport", True, "audit")
+    assert (document["kind"], document["purchasesPaused"], document["reason"]) == ("HoldReport", True, "audit")
     assert document["usdPerHour"] == document["machines"][0]["usdPerHour"] > 0
     assert document["machines"][0]["request"] == "default/train"
 

@@ -16,7 +16,7 @@ from tgp.adapters.mesh.tailscale.server_flavour import TAILSCALE_API
 from tgp.api.common import DEFAULT_KEYS
 from tgp.api.crds import crds
 from tgp.api.decoding import strict
-from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, NODE, SECRET
+from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, NAMESPACE, NODE, SECRET
 from tgp.core.classes.manifest_validation import problems_of
 from tgp.sim.mesh.headscale import HeadscaleSimulator
 from tgp.sim.mesh.v2 import TailscaleSimulator
@@ -271,6 +271,46 @@ def test_a_key_that_is_refused_is_a_gap_without_a_terminal(newcomer):
     assert result.exit_code == 1
     assert "Vultr key" in result.output
     assert "refused" in result.output
+
+
+GOOD_ENDPOINT = "https://100.64.0.1:6443"
+
+
+@pytest.mark.parametrize(
+    ("typed", "said", "created"),
+    [
+        (f"100.64.0.1\n{GOOD_ENDPOINT}\ny\n", "Endpoint 100.64.0.1: ", True),
+        (f"https://10.0.0.2:6443\n{GOOD_ENDPOINT}\ny\n", "Endpoint https://10.0.0.2:6443: 10.0.0.2 is a private", True),
+        ("\n", "✗ endpoint", False),
+        ("nothing\n" * 3, "✗ endpoint", False),
+    ],
+    ids=["no scheme", "private", "enter", "thrice"],
+)
+def test_an_endpoint_that_cannot_be_is_asked_again_after_the_keys_were_typed(newcomer, typed, said, created):
+    newcomer.talos.write_text(json.dumps(WORKER).replace("203.0.113.7", "10.0.0.1"))
+    result = newcomer.init("--provider", "vultr", typed=f"\n{newcomer.lines}{typed}")
+
+    assert result.exit_code == (0 if created else 1), result.output
+    assert said in result.output
+    assert (newcomer.get(GPU_NODE_CLASS, "gpus") is not None) is created
+    assert newcomer.keys("tgp-join").get("endpoint") == (GOOD_ENDPOINT if created else None)
+
+
+def test_a_pool_goes_into_the_namespace_that_was_named(newcomer):
+    """Whether it is there, and whether the user may, is looked at before anything is created."""
+    missing = newcomer.first("-n", "ml")
+
+    assert missing.exit_code == 1
+    assert "namespace ml, where the pool would be, does not exist" in missing.output
+    assert "kubectl create namespace ml" in missing.output
+    assert newcomer.keys() == {}
+    create(newcomer.world, NAMESPACE, "ml")
+    newcomer.person.forbidden = "gpunodepools"
+    refused = newcomer.first("-n", "ml")
+    assert "you may not create gpunodepools in namespace ml" in refused.output
+    newcomer.person.forbidden = ""
+    assert newcomer.first("-n", "ml").exit_code == 0
+    assert newcomer.get(GPU_NODE_POOL, "gpus", "ml") is not None
 
 
 def test_a_tailnet_that_refuses_the_client_is_a_gap(newcomer):

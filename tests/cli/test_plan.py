@@ -6,6 +6,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Timer
 from typing import Any, TypeVar
 
 import pytest
@@ -99,6 +100,21 @@ def planned(server: Mounted, *words: str) -> dict[str, Any]:
     return json.loads(plan(server, "-o", "json", *words).stdout)
 
 
+def test_a_class_that_was_just_applied_is_waited_for_until_the_operator_has_checked_it(cluster: Mounted):
+    """`kubectl apply` of a class and a pool, then `tgp plan`: it said that nothing would be bought."""
+    classes = f"{cluster.url}/apis/tgp.io/v1/gpunodeclasses"
+    send(classes, "POST", {**CLASS, "metadata": {"name": "new"}})
+    with_pool(cluster, nodeClassRef={"name": "new"})
+    waits(cluster, "train-0")
+    status = {"status": STATUS}
+    checked = Timer(1.5, send, (f"{classes}/new/status", "PATCH", status, "application/merge-patch+json"))
+    checked.start()
+    ended = plan(cluster)
+    checked.join()
+
+    assert "1 pod that waits: would buy 1 machine" in ended.stdout
+
+
 def test_the_machines_for_pods_that_wait_are_shown_with_price_proof_and_limits(cluster: Mounted):
     with_pool(cluster)
     waits(cluster, "train-0")
@@ -148,7 +164,7 @@ def test_without_a_pool_it_says_how_to_make_one(cluster: Mounted):
 
     assert ended.returncode == 3
     assert "there is no GPUNodePool, so no machine is bought for pods" in ended.stdout
-    assert "deploy/examples/pool.yaml" in ended.stdout
+    assert "tgp init makes a class and a pool" in ended.stdout
 
 
 def test_a_manifest_is_planned_alone_unless_asked_and_for_its_hours(cluster: Mounted, tmp_path: Path):

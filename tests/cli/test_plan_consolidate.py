@@ -92,7 +92,7 @@ def test_machines_of_a_pool_that_may_not_buy_stay(cluster: Mounted):
     said = " ".join(plan(cluster, "--consolidate").stdout.split())
 
     assert "ml/pool: no exchange of machines is worth it now" in said
-    assert f"stays {own(cluster)}: its pool buys nothing now: GPUNodeClass standard is suspended" in said
+    assert f"stays {own(cluster)}: Pool buys nothing now: GPUNodeClass standard is suspended" in said
 
 
 def test_what_stays_is_shown_with_the_reason(cluster: Mounted):
@@ -126,7 +126,7 @@ def test_an_exchange_that_buys_a_machine_waits_for_its_saving_to_hold(cluster: M
     where = f"{cluster.url}/apis/tgp.io/v1/gpunodeclasses/standard/status"
     send(where, "PATCH", {"status": {"availableGPUs": cheaper}}, "application/merge-patch+json")
 
-    assert "waits for   the saving has to hold for 1h" in plan(cluster, "--consolidate").stdout
+    assert "waits for   savings that last 1h" in plan(cluster, "--consolidate").stdout
 
 
 def test_without_a_pool_that_moves_pods_it_says_what_to_set(cluster: Mounted):

@@ -1,6 +1,7 @@
 """`tgp check` with a kubeconfig: everything that is missing, at once, with the command that supplies it."""
 
 import json
+from base64 import b64encode
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,6 +20,8 @@ from tgp.api.resource import (
     GPU_NODE_CLASS,
     LEASE,
     NAMESPACE,
+    SECRET,
+    SERVICE,
     Resource,
 )
 from tgp.core.classes.rights import missing_rights
@@ -123,6 +126,21 @@ async def test_a_lease_that_looks_old_is_read_once_more(tmp_path, monkeypatch, r
     assert said in next(one.words for one in found.findings if one.title == "operator")
 
 
+@pytest.mark.parametrize(("newer", "good"), [(True, True), (False, False)])
+async def test_newer_kinds_are_fine_and_older_ones_are_updated(tmp_path, newer, good):
+    stored = kinds()
+    properties = stored[2][1]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    if newer:
+        properties["ofTomorrow"] = {"type": "string"}
+    else:
+        del properties["maxLifetime"]
+    found = await looked(tmp_path, *stored)
+    (finding,) = (one for one in found.findings if one.title == "kinds")
+
+    assert (finding.good, finding.command) == (good, "" if newer else "tgp crds apply")
+    assert ("newer than tgp" in finding.words) is newer
+
+
 def kinds() -> list[tuple[Resource, dict]]:
     return [(CUSTOM_RESOURCE_DEFINITION, definition) for definition in crds()]
 
@@ -196,6 +214,12 @@ async def test_an_empty_cluster_lists_every_gap_with_its_command(tmp_path):
         "namespace": "kubectl create namespace tgp-system",
         DEVICE_PLUGIN: "",
     }
+
+
+async def test_without_a_class_the_next_command_needs_no_clone(tmp_path):
+    found = await looked(tmp_path, *kinds(), home())
+
+    assert [one.command for one in found.findings if one.title == "GPUNodeClass"] == ["tgp init"]
 
 
 async def test_a_class_lists_all_that_it_misses_at_once(tmp_path):
@@ -284,13 +308,50 @@ def test_a_right_is_held_when_one_rule_grants_all_of_it(held, missing):
 def test_an_api_server_in_the_tailnet_is_named_with_its_port():
     """The join Secret's endpoint usually has 6443, and the proxy of the Tailscale operator does not listen there."""
     service = {"metadata": {"annotations": {"tailscale.com/expose": "true"}}, "spec": {"ports": [{"port": 443}]}}
-    (found,) = exposed_api(service)
+    (found,) = exposed_api(service, "")
 
     assert found.good is None
     assert "on port 443" in found.words
     assert "MagicDNS" in found.words
     assert "certSANs" in found.words
-    assert exposed_api({"metadata": {}, "spec": service["spec"]}) == exposed_api({}) == []
+    assert exposed_api({"metadata": {}, "spec": service["spec"]}, "") == exposed_api({}, "") == []
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "good"),
+    [
+        ("https://100.101.102.103:443", True),
+        ("https://100.101.102.103", True),
+        ("https://[fd7a:115c:a1e0::1]", True),
+        ("https://100.101.102.103:6443", None),
+        ("https://k8s-api.tail1234.ts.net:443", None),
+        ("https://10.0.0.1:443", None),
+        ("https://100.101.102.103:none", None),
+    ],
+)
+def test_an_endpoint_that_goes_through_the_tailnet_is_well(endpoint, good):
+    service = {"metadata": {"annotations": {"tailscale.com/expose": "true"}}, "spec": {"ports": [{"port": 443}]}}
+    (found,) = exposed_api(service, endpoint)
+
+    assert found.good is good
+    assert endpoint in found.words
+
+
+async def test_the_endpoint_is_that_of_the_join_secret(tmp_path):
+    annotations = {"tailscale.com/expose": "true"}
+    metadata = {"name": "kubernetes", "namespace": "default", "annotations": annotations}
+    spec = {"ports": [{"port": 443, "targetPort": 6443}]}
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
+    join = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "tgp-join", "namespace": "tgp-system"},
+        "data": {"endpoint": b64encode(b"https://100.101.102.103:443").decode()},
+    }
+    there = [home(), chart_settings(), tailscale_kind(), (SERVICE, service), (SECRET, join)]
+    found = await looked(tmp_path, *there)
+
+    assert [one.good for one in found.findings if one.title == "tailnet"] == [True]
 
 
 def chart_settings() -> tuple[Resource, dict]:

@@ -91,7 +91,7 @@ def test_a_request_that_no_offer_can_help_does_not_wait_for_one(reason, until):
     [
         ({}, "it is terminated, after 24h or after 30m without a pod"),
         ({"maxLifetime": "Never"}, "it is terminated, after 30m without a pod"),
-        ({"maxLifetime": "Never", "idleTimeout": "Never"}, "it is deleted: neither its age nor idleness"),
+        ({"maxLifetime": "Never", "idleTimeout": "Never"}, "you delete it; no lifetime or idle limit is set"),
     ],
 )
 def test_a_machine_names_only_the_ends_that_it_has(spec, until):
@@ -244,7 +244,7 @@ def test_what_is_over_tells_what_it_cost_and_that_it_stays():
 
     assert "is over     No pod has used the GPUs" in screen
     assert "cost        $1.83 in total" in screen
-    assert "stays as a record" in screen
+    assert "stays as a cost record" in screen
     assert advice(timeline_of(FINISHED, after(9000)), asked(FINISHED)) == ()
     assert obstacles(asked(FINISHED, held=True)) == ()
 
@@ -275,7 +275,7 @@ def test_programs_read_the_same_answer():
 
     assert found["kind"] == "RequestReason"
     assert found["reason"] == "LimitReached"
-    assert found["held"] is True
+    assert found["purchasesPaused"] is True
     assert [row["usdPerHour"] for row in found["holders"]] == [2.4, 0.34]
     json.dumps(found)
 

@@ -125,6 +125,14 @@ def test_401_403_and_200_are_what_the_api_server_says(plane, admin, served, even
     viewer = a_token(admin, f"--audience={AUDIENCE}", "--duration=10m", name="tgp-viewer", namespace=NAMESPACE)
     status, content = get(admin, served, "/api/v1/offers", viewer, TOKEN_HEADER)
     assert (status, json.loads(content)["kind"]) == (200, "OfferList")
+    others = [each.about.path for each in ENTRIES if "{" not in each.about.path and each.about.path != "/api/v1/offers"]
+    others += ["/api/v1/why/request/default/nothing", "/openapi.json"]
+    assert {path: get(admin, served, path, viewer, TOKEN_HEADER)[0] for path in others} == dict.fromkeys(others, 403)
+    admin("create", "serviceaccount", "reader", "-n", NAMESPACE)
+    bound = ("--clusterrole=tgp-viewer", f"--serviceaccount={NAMESPACE}:reader")
+    admin("create", "clusterrolebinding", "reader", *bound)
+    viewer = a_token(admin, f"--audience={AUDIENCE}", "--duration=10m", name="reader", namespace=NAMESPACE)
+    eventually(lambda: get(admin, served, "/openapi.json", viewer, TOKEN_HEADER)[0] == 200)
     for entry in ENTRIES:
         if "{" in entry.about.path:
             continue

@@ -1,5 +1,6 @@
 """Budgets on a real API server: what its policies say is what ours say, and the operator acts under its own rights."""
 
+import copy
 import http.client
 import json
 import random
@@ -193,6 +194,52 @@ def test_the_policies_and_the_predicate_agree_about_a_thousand_pods(plane, admin
         admin("delete", "gpuworkloadbudgets.tgp.io", "--all", "--all-namespaces", "--wait=false")
     assert min(seen.values()) >= RARE, seen
     assert len(seen) == len(("refused", "as it is", "gated", "counted", "both"))
+
+
+LATER = "tests-add-a-label"  # a policy; which comes first is not said, and changes
+ORDERS = 5  # times that they are put into some order
+RULES = [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}]
+ADDS = {
+    "kind": "MutatingAdmissionPolicy",
+    "spec": {
+        "reinvocationPolicy": "Never",
+        "matchConstraints": {"resourceRules": RULES},
+        "matchConditions": [
+            {"name": "asked", "expression": "has(object.metadata.annotations) && 'late' in object.metadata.annotations"}
+        ],
+        "mutations": [
+            {
+                "patchType": "ApplyConfiguration",
+                "applyConfiguration": {"expression": 'Object{metadata: Object.metadata{labels: {"late": "yes"}}}'},
+            }
+        ],
+    },
+}
+BINDS = {"kind": "MutatingAdmissionPolicyBinding", "spec": {"policyName": LATER}}
+
+
+def test_a_label_that_a_later_policy_adds_is_met_too(plane, admin, policies, eventually):
+    """Another policy or a webhook writes the team into a pod: both of ours look again."""
+    made, status = sentinel("Gate")
+    made["metadata"] |= {"name": "late", "labels": {LABEL: "Gate-Exact"}}
+    made["spec"] |= {"selector": {"matchLabels": {"late": "yes"}}, "accounting": "Exact"}
+    pod = a_pod_of("no")
+    labelled, annotated = copy.deepcopy(pod), copy.deepcopy(pod)
+    labelled["metadata"]["labels"] = {"late": "yes"}
+    annotated["metadata"]["annotations"] = {"late": "yes"}
+    with closing(Caller(plane)) as call:
+        assert call("POST", GPU_WORKLOAD_BUDGET.path("default"), made)[0] == 201
+        assert call("PATCH", GPU_WORKLOAD_BUDGET.path("default", "late", "status"), {"status": status})[0] == 200
+        eventually(lambda: verdict(call.dry_run(labelled)[1]) == (True, True))
+        assert verdict(call.dry_run(annotated)[1]) == (False, False)
+        common = {"apiVersion": "admissionregistration.k8s.io/v1", "metadata": {"name": LATER}}
+        for _ in range(ORDERS):
+            admin.apply(*(common | each for each in (ADDS, BINDS)))
+            eventually(lambda: "late" in call.dry_run(annotated)[1]["metadata"]["labels"])
+            assert verdict(call.dry_run(annotated)[1]) == (True, True)
+            admin("delete", "mutatingadmissionpolicybinding,mutatingadmissionpolicy", LATER)
+            eventually(lambda: "late" not in call.dry_run(annotated)[1]["metadata"]["labels"])
+        admin("delete", "gpuworkloadbudgets.tgp.io", "late", "--wait=false")
 
 
 # -- the operator under its shipped rights -----------------------------------------------------------------------------
@@ -458,6 +505,12 @@ def test_the_seeds_budget_counts_under_both_groups(plane, admin, operator, event
         ({"spec": {"activeDeadlineSeconds": 1}}, "spec"),
         ({"spec": {"tolerations": [*TOLERATED, {"operator": "Exists"}]}}, "spec"),
         ({"spec": {"nodeSelector": {"a": "b"}}}, "spec"),
+        ({"status": {"nominatedNodeName": "node-1"}}, ""),
+        ({"status": {"phase": "Succeeded"}}, "nominatedNodeName"),
+        ({"status": {"conditions": []}}, "nominatedNodeName"),
+        ({"status": {"podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}]}}, "nominatedNodeName"),
+        ({"status": {"nominatedNodeName": "node-1"}, "metadata": {"labels": {"team": "b"}}}, "labels"),
+        ({"status": {"nominatedNodeName": "node-1"}, "metadata": {"finalizers": ["example.org/other"]}}, "finalizers"),
     ],
 )
 def test_the_operator_may_change_of_a_pod_what_budgets_need_and_nothing_else(plane, admin, policies, change, refused):
@@ -470,7 +523,7 @@ def test_the_operator_may_change_of_a_pod_what_budgets_need_and_nothing_else(pla
         admin.apply(pod)
     token = plane.service_account_token("tgp-system", "tgp-operator")
     with closing(Caller(plane, token)) as call:
-        status, answer = call("PATCH", f"{path}?dryRun=All", change)
+        status, answer = call("PATCH", f"{path}{'/status' if 'status' in change else ''}?dryRun=All", change)
     if not refused:
         assert status == 200, answer
     else:

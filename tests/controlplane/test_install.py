@@ -4,6 +4,7 @@ KWOK plays the pods. The operator itself runs beside them as a process of this r
 with the settings file that the chart made.
 """
 
+import shutil
 import signal
 import socket
 import subprocess
@@ -20,6 +21,8 @@ from pathlib import Path
 import pytest
 
 from tgp import __version__
+from tgp.api.crds import NUMBER, NUMBER_LABEL
+from tools import toolbox
 from tools.controlplane.fixtures import a_control_plane, say_past_capturing
 from tools.controlplane.helm import Helm, HelmFailed
 from tools.controlplane.kubectl import Kubectl
@@ -279,6 +282,52 @@ def test_the_life_of_an_installation(plane, admin, helm, registry, tmp_path):
     disown_kinds(admin)
     admin("delete", "gpunodeclass/gpus")
     admin("delete", "secret/tgp-operator-secret", "-n", NAMESPACE)
+
+
+def a_later_kinds_chart(folder: Path) -> Path:
+    """As of the next release: a larger number, and a field more."""
+    chart = folder / "later"
+    shutil.copytree(KINDS_CHART, chart)
+    for path in (chart / "templates").iterdir():
+        text = path.read_text().replace(f"{NUMBER_LABEL}: '{NUMBER}'", f"{NUMBER_LABEL}: '{NUMBER + 1}'", 1)
+        path.write_text(text.replace("              maxLifetime:\n", f"{LATER_FIELD}              maxLifetime:\n", 1))
+    return chart
+
+
+LATER_FIELD = "              ofTomorrow:\n                type: string\n"
+
+
+def test_the_kinds_do_not_go_back_to_older_ones(admin, helm, tmp_path):
+    """They would remove what live requests have in newer fields. Whoever wants that says so on the kind."""
+    where = f"--namespace={NAMESPACE}"
+    numbers = ("get", "crd/gpurequests.tgp.io", "-o", r"jsonpath={.metadata.labels.tgp\.io/kinds}")
+    relabel = ("label", "crd/gpurequests.tgp.io", f"{NUMBER_LABEL}-", "--dry-run=server")
+    helm("install", "tgp", str(CHART), where)
+    helm("upgrade", "--install", "kinds", str(KINDS_CHART), where, "--take-ownership")
+    later = ("upgrade", "kinds", str(a_later_kinds_chart(tmp_path)), where)
+    if helm.program == toolbox.find(toolbox.NEWER_HELM_CLIENT):  # docs/install.md says so
+        with pytest.raises(HelmFailed, match='conflicts with "kubectl"'):
+            helm(*later)
+        later = (*later, "--force-conflicts")
+    helm(*later)
+    assert admin(*numbers) == str(NUMBER + 1)
+    until(lambda: admin.run(*relabel).returncode != 0, lambda: "the policy is not in force")
+
+    with pytest.raises(HelmFailed, match="replace the kinds of a newer tgp") as refused:
+        helm("rollback", "kinds", "1", where)
+    assert "kubectl annotate crd gp" in str(refused.value)
+    assert admin(*numbers) == str(NUMBER + 1)
+    assert "ofTomorrow" in admin("get", "crd/gpurequests.tgp.io", "-o", "json")
+    helm("rollback", "tgp", "1", where)  # the operator's own release goes back as it likes
+
+    kinds = [each for each in admin("get", "crd", "-o", "name").split() if each.endswith(".tgp.io")]
+    admin("annotate", *kinds, "tgp.io/allow-older=true")
+    helm("rollback", "kinds", "1", where)
+    assert admin(*numbers) == str(NUMBER)
+    admin("annotate", *kinds, "tgp.io/allow-older-")
+    helm("uninstall", "kinds", where)
+    helm("uninstall", "tgp", where)
+    disown_kinds(admin)
 
 
 def test_the_longest_name_and_another_namespace_are_accepted_by_the_api_server(admin, helm):

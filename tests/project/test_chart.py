@@ -26,7 +26,7 @@ POLICY_KINDS = ("ValidatingAdmissionPolicy", "MutatingAdmissionPolicy")
 CLUSTER_WIDE = ("ClusterRole", "ClusterRoleBinding", *POLICY_KINDS, *(f"{kind}Binding" for kind in POLICY_KINDS))
 IN_OTHER_NAMESPACES = {"kube-system", "kube-node-lease"}
 OPERATOR, DEPLOYMENT = "tgp-operator", "tgp-operator-controller-manager"
-READERS = ("tgp-metrics-reader", "tgp-viewer")
+READERS = ("tgp-metrics-reader", "tgp-offers-reader", "tgp-viewer")
 
 Manifest = dict[str, Any]
 Objects = dict[tuple[str, str, str], Manifest]  # by kind, namespace, name
@@ -322,7 +322,10 @@ def test_no_person_and_no_group_is_bound_to_a_role_of_readers(usual):
     bindings = [it for (kind, _, _), it in usual.items() if kind.endswith("Binding") and "roleRef" in it]
     bound = {it["roleRef"]["name"]: it["subjects"] for it in bindings if it["roleRef"]["name"] in READERS}
 
-    assert bound == {"tgp-viewer": [{"kind": "ServiceAccount", "name": "tgp-viewer", "namespace": "tgp-system"}]}
+    assert bound == {"tgp-offers-reader": [{"kind": "ServiceAccount", "name": "tgp-viewer", "namespace": "tgp-system"}]}
+    assert usual["ClusterRole", "", "tgp-offers-reader"]["rules"] == [
+        {"apiGroups": ["tgp.io"], "resources": ["offers"], "verbs": ["list"]}
+    ]
     assert {("ClusterRole", "", name) for name in READERS} <= set(usual)
 
 
@@ -475,6 +478,20 @@ def test_what_depends_on_the_cluster_is_there_when_asked_for(helm, usual):
 
     assert {kind for kind, _, _ in set(monitored) - set(usual)} == added
     assert not set(usual) - set(monitored)
+
+
+def test_the_network_policy_allows_the_endpoints_of_node_groups(helm):
+    """The seed's are on port 80; they were cut without a word."""
+    ends = ("http://power-api/a/start", "https://power-api:8443/a/stop", "http://[fd00::1]/on", "https://10.0.0.1/off")
+    names = ("scaleUpEndpoint", "scaleDownEndpoint")
+    groups = [
+        {"name": f"gpu-{number}", "gpuCount": 1, **dict(zip(names, ends[number : number + 2], strict=True))}
+        for number in (0, 2)
+    ]
+    asked = ("--set=networkPolicy.enabled=true", f"--set-json=nodeGroups={json.dumps(groups)}")
+    made = rendered(helm, *asked)["NetworkPolicy", "tgp-system", OPERATOR]
+
+    assert [port["port"] for port in made["spec"]["egress"][1]["ports"]] == [443, 6443, 80, 8443]
 
 
 def test_the_network_policy_allows_what_its_values_say_and_nothing_else(helm):

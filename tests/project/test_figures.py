@@ -44,7 +44,7 @@ from tgp.core.access import certificate, kept_answers, token
 from tgp.core.budgets import account, recreation, resume, spans, victims
 from tgp.core.budgets.status import GATHERED, IDLE_AFTER
 from tgp.core.classes import default_class, market_status
-from tgp.core.disruption import candidates, causes, exchange, illness, market_moves, moves, restart_cost
+from tgp.core.disruption import candidates, causes, exchange, health, market_moves, moves, restart_cost
 from tgp.core.inventory import orphan_evidence, orphans
 from tgp.core.inventory.limits import COUNTED_ON_FOR
 from tgp.core.model import cooldowns, offer_query
@@ -175,7 +175,7 @@ FIGURES = (
     Figure(MARKET, "A provider that fails for less than {}", market_status.OUTAGE_REPORTED_AFTER),
     Figure(METRICS, "cancelled after their timeout ({})", controller.RECONCILE_TIMEOUT),
     Figure(METRICS, "could not be listed for {}", market.TROUBLE_AFTER),
-    Figure(METRICS, "could not buy what was planned within {}", upkeep.WITHDRAWN_AFTER),
+    Figure(METRICS, "could not buy what was planned within {}", upkeep.REPLANNED_AFTER),
     Figure(POOLS, "it is written at most every {} while nothing else changes", COUNTED_EVERY),
     Figure(POOLS, "time without an operator counts for {} at most", LONGEST_COUNTED),
     Figure(METRICS, "plans with this pool that did not end within {}", PLANNED_WITHIN),
@@ -185,7 +185,7 @@ FIGURES = (
     Figure(POOLS, "at the latest {} after the first", SETTINGS.batch_max),
     Figure(POOLS, "pods that leave within {}", capacity.LEAVING_WITHIN),
     Figure(POOLS, "the planned price and {} more", 1 / world.PRICE_MARGIN),
-    Figure(POOLS, "more expensive or over a limit for {}", upkeep.WITHDRAWN_AFTER),
+    Figure(POOLS, "more expensive or over a limit for {}", upkeep.REPLANNED_AFTER),
     Figure(POOLS, "waits for it, up to {} after", upkeep.PREPARED_WITHIN),
     Figure(POOLS, "has removed none for {} (", of_seconds(nominations.QUIET_S)),
     Figure(POOLS, "(at most {}, if they are removed again and again)", of_seconds(nominations.LONGEST_QUIET_S)),
@@ -201,8 +201,8 @@ FIGURES = (
     Figure(DISRUPTION, "without GPUs are evicted, for {} at most", moves.EVICTED_FIRST_FOR),
     Figure(DISRUPTION, "purchases are paused, or after {}: replacements", moves.MOVE_AT_MOST),
     Figure(DISRUPTION, "nothing is disrupted for {}; after that", BELIEVED_AFTER),
-    Figure(DISRUPTION, "have not been allocatable for {}, or", illness.GPUS_MISSING_FOR),
-    Figure(DISRUPTION, "a machine is replaced for it ({} if none", illness.USUAL_AFTER),
+    Figure(DISRUPTION, "have not been allocatable for {}, or", health.GPUS_MISSING_FOR),
+    Figure(DISRUPTION, "a machine is replaced for it ({} if none", health.USUAL_AFTER),
     Figure(DISRUPTION, "from that provider for {};", cooldown.FIRST_COOLDOWN),
     Figure(DISRUPTION, "that time doubles, to {} at most", cooldowns.LONGEST_COOLDOWN),
     Figure(DISRUPTION, "lost in a pool within {}, the", machine_failures.COUNTED_FOR),
@@ -215,7 +215,7 @@ FIGURES = (
     Figure(DISRUPTION, "as it was measured, otherwise {};", exchange.USUAL_BOOT),
     Figure(DISRUPTION, "and for {} those that became Ready", candidates.SETTLED_FOR),
     Figure(DISRUPTION, "after every search of the last {} has found", candidates.HELD_FOR),
-    Figure(DISRUPTION, "The next try is after {}, and", moves.RETRIES[0]),
+    Figure(DISRUPTION, "The next attempt is after {}, and", moves.RETRIES[0]),
     Figure(DISRUPTION, "the pause doubles, to {} at most", moves.RETRIES[-1]),
     Figure(POOLS, "Failed requests stay for {}", upkeep.FAILED_KEPT),
     Figure(POOLS, "stays for at least {} after it became ready", causes.SCHEDULED_WITHIN),
@@ -312,7 +312,7 @@ FIGURES = (
     Figure(PLANNER, "loss would cause: {}", timedelta(hours=sources.RESTART_HOURS)),
     Figure(PLANNER, "memory counts {} and CPU", sources.KERNEL_SHARE),
     Figure(PLANNER, "and CPU {} less", timedelta(minutes=sources.SYSTEM_CPU_MILLI)),  # 200m, read as the others are
-    Figure(DISRUPTION, "While more than {}", illness.MOST_ILL_PERCENT / 100),
+    Figure(DISRUPTION, "While more than {}", health.MOST_UNHEALTHY_PERCENT / 100),
     Figure(DISRUPTION, "Without any, one of {} does", share_of(DisruptionRule, "nodes")),
     Figure(DISRUPTION, "`minSavings` ({} unless", share_of(PoolDisruption, "min_savings")),
     Figure(SAFETY, "applies and runs {} of them", 1 / mutants.SHARE),

@@ -1,5 +1,7 @@
 """The policies of budgets say each condition once, in the words of the predicate."""
 
+from typing import Any
+
 from tgp.core.budgets.admission import (
     DENY_POLICY,
     EXACT_POLICY,
@@ -16,21 +18,30 @@ POLICIES = {each["metadata"]["name"]: each for each in budget_policies() if not 
 BINDINGS = {each["metadata"]["name"]: each for each in budget_policies() if each["kind"].endswith("Binding")}
 
 
+def rows(policy: dict[str, Any], *parts: str) -> list[dict[str, str]]:
+    return [row for part in parts for row in policy["spec"][part]]
+
+
 def test_conditions_of_one_name_are_the_same_in_all_policies():
-    rows = [row for policy in POLICIES.values() for row in policy["spec"]["matchConditions"]]
     expressions: dict[str, set[str]] = {}
-    for row in rows:
-        expressions.setdefault(row["name"], set()).add(row["expression"])
+    for policy in POLICIES.values():
+        for row in rows(policy, "matchConditions", "variables"):
+            expressions.setdefault(row["name"], set()).add(row["expression"])
 
     assert {name: len(texts) for name, texts in expressions.items() if len(texts) > 1} == {}
     for policy in POLICIES.values():
-        assert {"selects", "requests"} <= {row["name"] for row in policy["spec"]["matchConditions"]}
+        names = {row["name"] for row in rows(policy, "matchConditions", "variables")}
+        assert {"selects", "requests", "covers"} <= names
 
 
-def test_which_namespaces_are_meant_is_said_the_same_in_all_policies():
-    variables = [policy["spec"]["variables"] for policy in POLICIES.values()]
-
-    assert variables.count(variables[0]) == len(POLICIES)
+def test_what_changes_pods_asks_about_the_pod_where_it_is_asked_again():
+    """A policy that a match condition skips is not asked again after another one has changed the pod."""
+    for policy in POLICIES.values():
+        if policy["kind"] == "MutatingAdmissionPolicy":
+            assert policy["spec"]["reinvocationPolicy"] == "IfNeeded"
+            assert [row["name"] for row in rows(policy, "matchConditions") if "object" in row["expression"]] == []
+            said = str(policy["spec"]["mutations"])
+            assert [row["name"] for row in rows(policy, "variables") if f"variables.{row['name']}" not in said] == []
 
 
 def test_pods_are_created_when_a_policy_cannot_be_evaluated():

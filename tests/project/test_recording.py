@@ -64,7 +64,7 @@ INSTALLATION = (  # what each Helm's part has, in this order
     "Rollback was a success",
     "$ helm uninstall tgp-operator ",
     "denied request: 1 machine costs $",
-    "Terminate them first: tgp down.",
+    "First terminate what is rented: tgp down.",
     "$ helm rollback tgp-operator 2 ",
     "$ tgp down --yes",
     "Every machine is terminated",

@@ -82,7 +82,8 @@ def test_a_closed_budget_denies_new_pods_in_words_and_an_open_one_does_not(world
     used_up(world, "Deny")
     assert label(world) == "Deny"
     with pytest.raises(
-        Failure, match=r"budget default/team-a is used up .*: hours come back at .*tgp why budget/default/team-a"
+        Failure,
+        match=r"budget default/team-a is used up .*: GPU-hours become .*tgp why budget/default/team-a",
     ):
         a_team_pod(world, "second")
     a_team_pod(world, "other", labels={"team": "b"})
@@ -162,6 +163,19 @@ def test_higher_priority_goes_first(world):
         if len(gated(world)) == 1:
             break
     assert gated(world) == ["old"]
+
+
+def test_a_budget_that_turns_from_gate_to_deny_keeps_what_waits_until_hours_are_back(world):
+    used_up(world, "Gate")
+    for name in ("a", "b"):
+        a_team_pod(world, name, run_for="1m")
+    world.run(seconds=10)
+    edit(world, enforcement={"admission": "Deny"})
+    world.run(minutes=5)
+    assert gated(world) == ["a", "b"]
+    assert status(world)["gatedPods"] == 2
+    world.run(hours=HOURS_WAITED)
+    assert gated(world) == []
 
 
 @pytest.mark.parametrize("way", ["off", "larger", "deleted", "other pods"])

@@ -12,8 +12,11 @@ from tests.sim.test_budget_lives import delete
 from tests.sim.test_budget_pauses import a_job, suspended
 from tests.sim.test_budgets import CPU, a_budget, a_team_pod, begin, condition, consumed, ran, reasons, status
 from tgp.api.resource import CONFIG_MAP, GPU_WORKLOAD_BUDGET, JOB, NAMESPACE, NODE, POD
+from tgp.core.budgets.account import fresh
+from tgp.core.budgets.packing import pack
 from tgp.core.budgets.pause import KUEUE
 from tgp.core.budgets.reset import RESET
+from tgp.core.budgets.spans import seconds
 from tgp.sim.world import World
 
 HOUR = timedelta(hours=1)
@@ -106,6 +109,27 @@ def test_an_account_that_is_removed_while_the_operator_is_away_is_said_to_be_los
     world.run(minutes=3)
     assert consumed(world) == pytest.approx(before, abs=1)
     assert condition(world, "Degraded") == ("True", "AccountLost")
+
+
+FORGED_ACCOUNTS = {"no width": {"width": 0}, "of next year": {"at": 365 * 86_400}, "of no time": {"at": 2**62}}
+
+
+@pytest.mark.parametrize("case", FORGED_ACCOUNTS)
+def test_a_forged_account_is_said_to_be_lost_and_the_budget_counts_on(world, case):
+    a_budget(world)
+    a_team_pod(world, "one")
+    world.run(minutes=10)
+    world.processes["operator-0"].crash(restart_after=30)
+    forged = fresh(24, seconds(world.clock.now()))
+    for name, value in FORGED_ACCOUNTS[case].items():
+        setattr(forged, name, getattr(forged, name) + value if name == "at" else value)
+    forged.newest, forged.newest_hour = forged.at // 120, forged.at // 3600
+    edit = {"status": {"account": pack(forged)}}
+    world.api.local_api.merge_patch(GPU_WORKLOAD_BUDGET, "default", "team-a", edit, "status")
+    world.run(minutes=10)
+    assert condition(world, "Degraded") == ("True", "AccountLost")
+    assert status(world)["gpusInUse"] == "1"
+    assert consumed(world) >= 10 * 60
 
 
 def test_a_pod_that_was_deleted_with_a_year_of_grace_is_evicted_all_the_same(world):
@@ -236,21 +260,89 @@ def test_a_static_pod_counts_and_is_said_to_be_out_of_reach(world):
 # -- the budget and its namespace --------------------------------------------------------------------------------------
 
 
-def test_a_selector_that_matches_nothing_for_a_minute_refunds_nothing_and_lets_nothing_go(world):
+def select(world: World, **labels: str) -> None:
+    change = {"spec": {"selector": {"matchLabels": {"team": None, "kind": None, **labels}}}}
+    world.api.local_api.merge_patch(GPU_WORKLOAD_BUDGET, "default", "team-a", change)
+
+
+def test_a_changed_selector_lets_go_of_what_runs_and_refunds_nothing(world):
     a_budget(world)
     a_team_pod(world, "one")
     world.run(minutes=10)
     before = consumed(world)
-    for wanted in ({"team": "none"}, CPU):
-        change = {"spec": {"selector": {"matchLabels": wanted}}}
-        world.api.local_api.merge_patch(GPU_WORKLOAD_BUDGET, "default", "team-a", change)
-        world.run(minutes=1)
-        assert consumed(world) >= before
-        assert status(world)["gpusInUse"] == "1"
+    select(world, team="none")
+    world.run(minutes=20)
+    assert before <= consumed(world) <= 11 * 60
+    assert (status(world)["gpusInUse"], status(world)["trackedPods"]) == ("0", 0)
+    select(world, team="a")
     world.run(minutes=10)
     world.api.local_api.delete(POD, "default", "one")
     world.run(seconds=5)
-    assert consumed(world) == pytest.approx(22 * 60, abs=60)
+    assert consumed(world) == pytest.approx(20 * 60, abs=60), "it counts again from the moment it matched"
+    assert "uncertaintyGpuHours" not in status(world)
+
+
+def test_a_changed_selector_holds_after_a_restart_too(world):
+    a_budget(world)
+    a_team_pod(world, "one")
+    world.run(minutes=10)
+    select(world, team="none")
+    world.run(minutes=2)
+    before = consumed(world)
+    world.processes["operator-0"].crash(restart_after=30)
+    world.run(minutes=10)
+    world.api.local_api.delete(POD, "default", "one")
+    world.run(minutes=1)
+    assert consumed(world) == before
+
+
+def test_a_pod_that_the_selector_no_longer_names_is_not_evicted(world):
+    a_budget(world, hours="0.2", action="Evict", gracePeriodSeconds=0)
+    for name in ("mine", "theirs"):
+        a_team_pod(world, name, labels={**CPU, "kind": name})
+    world.run(minutes=4)
+    select(world, team="a", kind="mine")
+    world.run(minutes=10)
+    assert condition(world, "QuotaExceeded") == ("True", "QuotaReached")
+    assert world.api.local_api.get(POD, "default", "mine") is None
+    assert world.api.local_api.get(POD, "default", "theirs") is not None
+
+
+def test_a_pod_that_the_selector_no_longer_names_is_not_paused_any_more(world):
+    a_budget(world, hours="0.1", action="Pause", gracePeriodSeconds=0)
+    a_team_pod(world, "one")
+    world.run(minutes=8)
+    assert "tgp.io/paused-by" in world.api.local_api.get(POD, "default", "one")["metadata"]["annotations"]
+    select(world, team="none")
+    world.run(minutes=1)
+    assert "tgp.io/paused-by" not in world.api.local_api.get(POD, "default", "one")["metadata"].get("annotations", {})
+    assert condition(world, "Degraded") == ("False", "ReconcileSucceeded")
+
+
+def test_an_edit_of_the_selector_does_not_free_a_pod_that_left_by_an_edit_of_its_labels(world):
+    a_budget(world)
+    a_team_pod(world, "one")
+    a_team_pod(world, "waits", schedulingGates=[{"name": "example.org/mine"}])
+    world.run(minutes=5)
+    for name in ("one", "waits"):
+        world.api.local_api.merge_patch(POD, "default", name, {"metadata": {"labels": {"team": "none"}}})
+    world.run(minutes=1)
+    select(world, team="z")
+    world.api.local_api.merge_patch(POD, "default", "waits", {"spec": {"schedulingGates": None}})
+    world.run(minutes=10)
+    assert status(world)["gpusInUse"] == "2"
+
+
+def test_a_waiting_pod_that_the_selector_no_longer_names_never_counts(world):
+    a_budget(world)
+    world.api.local_api.merge_patch(GPU_WORKLOAD_BUDGET, "default", "team-a", {"spec": {"accounting": "Exact"}})
+    a_team_pod(world, "waits", schedulingGates=[{"name": "example.org/mine"}])
+    world.run(minutes=1)
+    select(world, team="z")
+    world.run(minutes=1)
+    world.api.local_api.merge_patch(POD, "default", "waits", {"spec": {"schedulingGates": None}})
+    world.run(minutes=10)
+    assert (consumed(world), status(world)["trackedPods"]) == (0, 0)
 
 
 def test_a_namespace_that_is_deleted_and_created_again_brings_no_new_hours(world):

@@ -230,14 +230,14 @@ def test_what_cannot_be_paused_is_annotated_and_said_and_the_next_job_goes_inste
     assert len(annotated) == 2
     rows = status(world)["conditions"]
     (said,) = [row["message"] for row in rows if row["type"] == "Degraded"]
-    assert "2 pods cannot be paused and keep running: bare, web-" in said
+    assert "Pods that keep running because they cannot be paused: bare, web-" in said
     assert "Evict" in said
     assert status(world)["pausedPods"] == 3
     assert reasons(world).count("PauseUnavailable") == 5, "each once, on the pod and on the budget, and the condition"
     a_team_pod(world, "late")
     world.run(seconds=20)
     (said,) = [row["message"] for row in status(world)["conditions"] if row["type"] == "Degraded"]
-    assert "3 pods cannot be paused and keep running: bare, late, web-" in said
+    assert "Pods that keep running because they cannot be paused: bare, late, web-" in said
 
 
 @pytest.mark.parametrize("at", ["2020-01-01T00:00:00Z", "2099-01-01T00:00:00Z", "later"])

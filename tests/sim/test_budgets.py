@@ -130,6 +130,15 @@ def test_what_ran_is_counted_to_the_second_and_deleting_it_refunds_nothing(world
     assert status(world)["trackedPods"] == 0
 
 
+def test_an_end_that_is_reported_late_bills_what_the_pod_ran(world):
+    a_budget(world)
+    a_team_pod(world, "one", run_for="10m")
+    world.run(minutes=5)
+    world.api.faults.on("watch-lag", seconds=45.0)
+    world.run(minutes=10)
+    assert consumed(world) == pytest.approx(ran(world, "one"), abs=1)
+
+
 def test_a_running_pod_counts_as_time_passes_and_a_forced_deletion_ends_it(world):
     a_budget(world)
     a_team_pod(world, "one")
@@ -568,7 +577,7 @@ def test_dollars_are_counted_by_the_price_of_the_node_and_limit_and_warn_as_hour
     assert status(world)["alerted"] == ["80"]
     assert "and $0.4" in message(world, "QuotaExceeded")
     assert "Action: Evict from " in message(world, "QuotaExceeded")
-    assert message(world, "QuotaExceeded").endswith("in this order: priced")
+    assert message(world, "QuotaExceeded").endswith("in this order: priced.")
     world.run(minutes=6)
     assert condition(world, "QuotaExceeded") == ("True", "QuotaReached")
     assert float(status(world)["consumedUsd"]) >= 0.5

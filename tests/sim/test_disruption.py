@@ -8,7 +8,16 @@ from tests.sim.cluster.manifests import a_set, a_template
 from tests.sim.lifecycle.a_world import SimEnv, sim_env
 from tests.sim.with_pools import TOLERATES, asks, begin, events_of, pool_of, requests
 from tgp.adapters.kube.store import Store
-from tgp.api.resource import DAEMON_SET, DEPLOYMENT, GPU_NODE_POOL, GPU_REQUEST, NODE, POD, POD_DISRUPTION_BUDGET
+from tgp.api.resource import (
+    DAEMON_SET,
+    DEPLOYMENT,
+    GPU_NODE_CLASS,
+    GPU_NODE_POOL,
+    GPU_REQUEST,
+    NODE,
+    POD,
+    POD_DISRUPTION_BUDGET,
+)
 from tgp.sim.node_bootstrap import NodeFault
 
 
@@ -162,6 +171,23 @@ def test_machines_drift_one_by_one_within_the_budget_and_no_pod_is_without_room(
         assert watched.most_machines == 4
         assert watched.least_running >= 2
         assert len(env.living()) == 3
+
+
+def test_an_image_comes_to_the_machines_of_a_gang_one_by_one():
+    with sim_env("gang") as env:
+        begin(env, disruption={"budgets": [{"nodes": 1}]})
+        serves(env, replicas=4, apart=True, annotations={"tgp.io/gang": "train", "tgp.io/gang-size": "4"})
+        env.until(lambda: running(env) == 4, minutes=30)
+        before = names(env)
+        assert len(before) == 4
+        env.world.run(minutes=5)
+        change = {"spec": {"talosConfig": {"image": "v1.11.9"}}}
+        env.world.api.local_api.merge_patch(GPU_NODE_CLASS, "", "rented", change)
+        watched = Watched(env)
+        watched.until(lambda: not names(env) & before and running(env) == 4, minutes=180)
+
+        assert watched.most_machines == 5
+        assert watched.least_running >= 3
 
 
 def test_an_expired_machine_is_replaced():

@@ -91,7 +91,7 @@ def at_the_replacement(env: SimEnv, deed: Callable[[], None]) -> None:
     env.recorder.call(AtReplacement)
 
 
-def test_a_replacement_that_is_sold_out_after_the_order_is_withdrawn_and_the_machine_stays():
+def test_a_replacement_that_is_sold_out_after_the_order_is_deleted_and_the_machine_stays():
     with sim_env("sold-out") as env:
         name = one_machine(env)
         stands = list(env.simulator.fleet.stands.values())

@@ -143,7 +143,7 @@ def test_what_saves_too_little_stays_and_says_so():
         (request,) = requests(env)
         status, reason, message = disrupted(env, request)
         assert (status, reason) == ("False", "Unconsolidatable")
-        assert "1 machine for 1 simulated t4.1, 1 pod would move" in message
+        assert "Replacing 1 machine with 1 simulated t4.1 moves 1 pod" in message
         told = [reason for reason, _ in events_of(env, name) if reason == "Unconsolidatable"]
         assert told == ["Unconsolidatable"]
 
@@ -181,7 +181,7 @@ def test_a_limit_that_has_no_room_for_both_keeps_the_machine():
         assert len(env.simulator.fleet.machines) == 1
         status, reason, message = disrupted(env, requests(env)[0])
         assert (status, reason) == ("False", "LimitReached")
-        assert "limits.resources[nodes] is 1, which has no room for it" in message
+        assert "limits.resources[nodes] is 1, which is too low" in message
 
 
 def test_no_pod_moves_twice_where_a_budget_is_smaller_than_the_exchange():
@@ -217,7 +217,7 @@ def test_a_price_that_is_low_for_forty_minutes_moves_no_pod():
         env.world.run(minutes=40)
         status, reason, message = disrupted(env, requests(env)[0])
         assert (status, reason) == ("False", "SavingUnproven")
-        assert "the saving has to hold for 1h, until " in message
+        assert "savings must last 1h before machines are replaced" in message
         sells(env, t4_1=0.40)
         env.world.run(minutes=60)
 

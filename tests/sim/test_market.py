@@ -211,7 +211,7 @@ def test_a_provider_that_errs_is_unknown_and_its_last_offers_are_served_on(cloud
         found, reason, message = condition(world, "trial", "OffersFresh")
 
         assert (found, reason) == ("False", "Stale")
-        assert "offers of simulated could not be read since" in message
+        assert "Offers of simulated could not be read since" in message
         assert status(world, "trial")["availableGPUs"] == known
         assert status(world, "trial")["providers"]["simulated"]["error"]
 

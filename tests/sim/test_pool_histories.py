@@ -150,7 +150,7 @@ def test_four_pools_and_many_pods_stay_within_what_their_class_may_cost():
 
 
 def test_a_price_that_rises_after_the_plan_is_planned_with_again():
-    """By a fifth, within what the pool pays: the request is withdrawn, and the pod gets the best of the new prices."""
+    """By a fifth, within what the pool pays: the request is deleted, and the pod gets the best of the new prices."""
     with sim_env("rises", kubelets=QUICK) as env:
         begin(env, maxHourlyPrice="3.00")
         pinned: list[RecordedRequest] = []

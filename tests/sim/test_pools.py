@@ -9,10 +9,16 @@ from typing import TypeVar
 import pytest
 
 from tests.amounts import amount
+from tests.core.pools.builders import NOW, an_offer
 from tests.sim.an_operator import a_class, a_pool, create, writes
 from tests.sim.lifecycle.a_world import SimEnv, sim_env
 from tests.sim.with_pools import asks, begin, events_of, pod_of, pool_of, requests, runs
+from tgp.adapters.kube.client import KubeCluster
 from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, GPU_WORKLOAD_BUDGET, JOB, POD
+from tgp.controllers.pools.memory import PoolMemory
+from tgp.core.model.cooldowns import Cooldowns
+from tgp.core.model.object_key import ObjectKey
+from tgp.ports.cluster import Refused
 from tgp.sim.apiserver.discovery import VERSION
 from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
 from tgp.sim.compute import InlineCompute
@@ -304,7 +310,7 @@ def test_what_a_user_annotates_keeps_no_machine_from_a_pod():
 
 
 def test_an_offer_that_is_sold_out_gives_way_to_another():
-    """The request is withdrawn, its offer is left out of the next plan, and the pod gets a machine all the same."""
+    """The request is deleted, its offer is left out of the next plan, and the pod gets a machine all the same."""
     with sim_env("sold-out") as env:
         begin(env)
         env.simulator.faults.aim(CloudFault.SOLD_OUT, CloudVerb.LAUNCH, times=1)
@@ -318,6 +324,67 @@ def test_an_offer_that_is_sold_out_gives_way_to_another():
         assert len(env.living()) == 1
 
 
+@pytest.fixture
+def quota(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Pools whose GPURequests an admission controller refuses."""
+    refused, truly = set[str](), KubeCluster.create
+
+    async def create(client, resource, manifest, **rest):
+        owners = manifest["metadata"].get("ownerReferences", ())
+        if resource is GPU_REQUEST and {each["name"] for each in owners} & refused:
+            raise Refused(f"create gpurequests: 403 Forbidden: exceeded quota: objects {'x' * 2000}")
+        return await truly(client, resource, manifest, **rest)
+
+    monkeypatch.setattr(KubeCluster, "create", create)
+    return refused
+
+
+def test_requests_that_the_api_server_refuses_are_told_on_pods_and_pool(quota: set[str]):
+    with sim_env("quota") as env:
+        quota.add("pool-0")
+        begin(env)
+        asks(env)
+        env.world.run(minutes=3)
+        (text,) = [text for reason, text in events_of(env) if reason == "NotTriggerScaleUp"]
+        assert "the API server refuses GPURequests of this pool: create gpurequests: 403" in text
+        assert len(text) < 1024
+        assert condition_of(env, "Limited") == "RequestsRefused"
+        before = len(writes(env.world))
+        env.world.run(hours=1)
+        assert len(writes(env.world)) - before < 10, "it is told once"
+
+        quota.clear()
+        env.until(runs(env), minutes=30)
+        env.world.run(minutes=1)
+        assert condition_of(env, "Limited") == ""
+
+
+def test_what_is_refused_to_one_pool_is_as_good_as_before_for_the_others(quota: set[str]):
+    """The pool of team A may create no request: pods get the very same offer by the pool of team B, at once."""
+    with sim_env("quota-of-one") as env:
+        begin(env)
+        asks(env)
+        env.until(lambda: len(requests(env)) == 1, minutes=1)
+        usual = requests(env)[0]["spec"]["offer"]
+    with sim_env("quota-of-one") as env:
+        quota.add("pool-0")
+        a_pool(env.world, "pool-1", "rented")
+        begin(env)
+        asks(env)
+        env.until(lambda: len(requests(env)) == 1, minutes=1)
+        (request,) = requests(env)
+        assert request["metadata"]["ownerReferences"][0]["name"] == "pool-1"
+        assert request["spec"]["offer"] == usual
+
+
+def test_a_limit_of_one_pool_leaves_its_offers_to_the_others():
+    """A request that its pool's limit stops is withdrawn; the offer is as good as before for other pools."""
+    memory, offer = PoolMemory(), an_offer()
+    memory.leave_out_for(ObjectKey("a", "pool"), offer, "LimitReached", NOW)
+    assert memory.cooldowns(Cooldowns()).offers == {}
+    assert set(memory.left_out[ObjectKey("a", "pool")].offers) == {offer.key}
+
+
 def test_a_pod_that_is_replaced_in_place_buys_no_second_machine():
     """The old pod leaves within its grace: its room is the new one's."""
     with sim_env("replaced") as env:
@@ -329,6 +396,22 @@ def test_a_pod_that_is_replaced_in_place_buys_no_second_machine():
         env.until(runs(env, "new"), minutes=5)
 
         assert len(env.simulator.fleet.machines) == 1
+
+
+def test_a_pool_that_is_deleted_without_its_machines_leaves_them():
+    """As `kubectl delete gnp pool-0 --cascade=orphan` does it."""
+    with sim_env("cascade") as env:
+        begin(env, disruption={"consolidationPolicy": "Never"})
+        for number in range(3):
+            asks(env, f"train-{number}", run_for="20h")
+        env.until(lambda: all(runs(env, f"train-{number}")() for number in range(3)), minutes=20)
+        before = len(env.living())
+        env.world.api.local_api.delete(GPU_NODE_POOL, "default", "pool-0", propagation="Orphan")
+        env.world.run(minutes=30)
+
+        assert env.world.api.local_api.get(GPU_NODE_POOL, "default", "pool-0") is None
+        assert len(env.living()) == before
+        assert all(runs(env, f"train-{number}")() for number in range(3))
 
 
 def test_requests_of_a_pool_that_was_orphaned_end_by_themselves():
@@ -503,7 +586,7 @@ def test_pods_of_a_budget_that_is_used_up_drive_no_purchase_until_hours_are_back
         ((reason, text),) = events_of(env, "next")
         assert reason == "NotTriggerScaleUp"
         assert re.match(
-            r"budget default/team-a is used up \(0.2.* of 0.2 GPU-hours\): (hours|no hours) come back ", text
+            r"budget default/team-a is used up \(0.2.* of 0.2 GPU-hours\): (no )?GPU-hours become available ", text
         )
         env.until(lambda: not closed(env), minutes=90)
         env.until(lambda: "TriggeredScaleUp" in dict(events_of(env, "next")), minutes=2)

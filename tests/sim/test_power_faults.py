@@ -171,7 +171,7 @@ def test_a_box_that_does_not_wake_is_named_on_the_class_and_the_pod():
 
         assert said["MachinesCoolingDown"]["status"] == "True"
         assert "cellar-1" in said["MachinesCoolingDown"]["message"]
-        assert "next try at" in said["MachinesCoolingDown"]["message"]
+        assert "next attempt at" in said["MachinesCoolingDown"]["message"]
         assert any("cellar-1 failed at" in message for _, message in events_of(env))
         env.world.run(hours=3)
         assert 3 <= switched_on(env) <= 7  # 5, 10, 20, 40, 80 minutes apart

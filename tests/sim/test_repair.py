@@ -1,4 +1,4 @@
-"""Machines that fail in use: ill ones are replaced first, unless many are ill at once."""
+"""Machines that fail in use: unhealthy ones are replaced first, unless many are unhealthy at once."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -51,7 +51,7 @@ def test_a_machine_whose_gpus_are_gone_for_ten_minutes_is_replaced_first():
         watched = Watched(env)
         watched.until(lambda: len(names(env)) == 2, minutes=5)
         status, reason, message = disrupted(env, of(env, name))
-        assert (status, reason) == ("True", "Ill")
+        assert (status, reason) == ("True", "Unhealthy")
         assert "0 of 1 nvidia.com/gpu are allocatable" in message
         watched.until(lambda: name not in names(env) and running(env) == 1)
         assert len(env.living()) == 1
@@ -80,7 +80,7 @@ def test_each_condition_has_its_own_time():
         for number in range(3):
             env.world.run(minutes=3)
             set_condition(env, node, "ReadonlyFilesystem", "True" if number % 2 else "False")
-        Watched(env).until(lambda: disrupted(env, of(env, name))[1] == "Ill", minutes=2)
+        Watched(env).until(lambda: disrupted(env, of(env, name))[1] == "Unhealthy", minutes=2)
         assert "KernelDeadlock has been True" in disrupted(env, of(env, name))[2]
         Watched(env).until(lambda: name not in names(env) and running(env) == 1)
 
@@ -90,7 +90,7 @@ def test_a_node_that_is_not_ready_is_ill_where_a_rule_says_so():
     with sim_env("silent-rule") as env:
         name = one_machine(env, settings=replace(ALONE, repair_conditions=("Ready=Unknown/2m",)))
         env.node_bootstrap.fall_silent(node_of(env, name))
-        Watched(env).until(lambda: disrupted(env, of(env, name))[1] == "Ill", minutes=5)
+        Watched(env).until(lambda: disrupted(env, of(env, name))[1] == "Unhealthy", minutes=5)
         assert "Ready has been Unknown" in disrupted(env, of(env, name))[2]
         env.until(lambda: name not in names(env) and running(env) == 1, minutes=20)
 
@@ -123,7 +123,7 @@ def test_many_that_are_ill_at_once_halt_the_repair_until_fewer_are(restarts: boo
         assert running(env) == 4
         row = halted(env)
         assert row is not None
-        assert "2 of 4 nodes are ill at once" in row["message"]
+        assert "2 of 4 nodes are unhealthy (more than 20 %)" in row["message"]
         told = [disrupted(env, each)[1] for each in requests(env)]
         assert sorted(told) == ["", "", "RepairHalted", "RepairHalted"]
         set_condition(env, second, "KernelDeadlock", "False")

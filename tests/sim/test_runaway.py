@@ -8,10 +8,10 @@ import pytest
 
 from tests.amounts import amount
 from tests.sim.an_operator import ALONE, a_class, a_pool, operator_main
-from tests.sim.cluster.manifests import a_pod, a_set, a_template
+from tests.sim.cluster.manifests import a_job, a_pod, a_set, a_template
 from tests.sim.lifecycle.a_world import SimEnv, sim_env
 from tests.sim.test_pools import events_of, requests, runs
-from tgp.api.resource import DEPLOYMENT, GPU_NODE_POOL, POD
+from tgp.api.resource import DEPLOYMENT, GPU_NODE_POOL, JOB, POD
 from tgp.sim import node_bootstrap
 from tgp.sim.cluster.machines import Hardware
 
@@ -50,8 +50,10 @@ def begin(env: SimEnv) -> None:
     env.world.run(minutes=2)
 
 
-def asks(env: SimEnv, name: str = "train") -> None:
-    env.world.api.local_api.create(POD, a_pod(name, gpus=1, restartPolicy="Never", tolerations=TOLERATES))
+def asks(env: SimEnv, name: str = "train", *, cpu: str = "1") -> None:
+    pod = a_pod(name, gpus=1, restartPolicy="Never", tolerations=TOLERATES)
+    pod["spec"]["containers"][0]["resources"]["limits"]["cpu"] = cpu
+    env.world.api.local_api.create(POD, pod)
 
 
 def told(env: SimEnv, name: str = "train") -> str:
@@ -77,11 +79,73 @@ def test_a_pod_costs_three_machines_in_a_day_and_is_told(machines_are: Any, chan
         text = told(env)
         assert what in text
         assert "$" in text
-        assert "nothing more is bought" in text
+        assert "No machine is bought for the pod before" in text
         env.world.run(hours=amount(1, 22))
         assert len(env.simulator.fleet.machines) == MOST
         assert env.living() == []
         assert requests(env) == []
+
+
+TICKS = amount(8, 16)  # quarters of an hour
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["pods stay", "pods are deleted"])
+def test_equal_pods_that_are_new_each_time_share_one_count(machines_are: Any, kept: bool):
+    """Somebody creates an equal pod every quarter of an hour, as a scheduler of workflows does."""
+    with sim_env(f"runaway-bare-{kept}") as env:
+        machines_are(foreign_taint)
+        begin(env)
+        for number in range(TICKS):
+            asks(env, f"train-{number}")
+            env.world.run(minutes=15)
+            if not kept:
+                env.world.api.local_api.delete(POD, "default", f"train-{number}")
+
+        assert 1 <= len(env.simulator.fleet.machines) <= MOST
+
+
+def test_the_runs_of_a_cron_job_share_one_count(machines_are: Any):
+    with sim_env("runaway-cron") as env:
+        machines_are(foreign_taint)
+        begin(env)
+        template = a_template({"app": "nightly"}, gpus=1, restartPolicy="Never", tolerations=TOLERATES)
+        for number in range(TICKS):
+            name = f"nightly-{number}"
+            env.world.api.local_api.create(JOB, a_job(name, template=template, activeDeadlineSeconds=600))
+            env.world.run(minutes=15)
+
+        assert 1 <= len(env.simulator.fleet.machines) <= MOST
+
+
+def limited(env: SimEnv) -> str:
+    found = env.world.api.local_api.get(GPU_NODE_POOL, "default", "pool-0") or {}
+    rows = found.get("status", {}).get("conditions", [])
+    return next((row["message"] for row in rows if row["reason"] == "MachinesUnused" and row["status"] == "True"), "")
+
+
+def test_a_pool_whose_machines_serve_no_pod_at_all_buys_nothing_and_says_so(machines_are: Any):
+    """Each pod is gone before its machine comes, and the next one asks for a little more."""
+    with sim_env("runaway-impatient") as env:
+        begin(env)
+        for number in range(TICKS):
+            asks(env, f"train-{number}", cpu=f"{500 + number}m")
+            env.until(lambda: env.living() != [] or limited(env) != "", minutes=10)
+            env.world.api.local_api.delete(POD, "default", f"train-{number}")
+            env.until(lambda: env.living() == [], minutes=30)
+        assert len(env.simulator.fleet.machines) == MOST
+        assert "3 machines of this pool became ready within a day and served no pod" in limited(env)
+
+        asks(env, "other")
+        env.world.run(minutes=5)
+        assert "served no pod" in told(env, "other")
+        env.world.processes["operator-0"].crash(restart_after=5)
+        env.world.run(minutes=5)
+        assert len(env.simulator.fleet.machines) == MOST, "a new process knows it, too"
+
+        edit = {"spec": {"disruption": {"consolidateAfter": "6m"}}}
+        env.world.api.local_api.merge_patch(GPU_NODE_POOL, "default", "pool-0", edit)
+        env.until(runs(env, "other"), minutes=20)
+        assert limited(env) == ""
 
 
 def pods_of(env: SimEnv, app: str) -> list[str]:
@@ -104,7 +168,7 @@ def test_a_controller_that_creates_the_pod_again_does_not_begin_the_count_again(
 
         assert len(env.simulator.fleet.machines) == MOST
         (name,) = pods_of(env, "web")
-        assert "3 machines were bought for this pod" in told(env, name)
+        assert "3 machines bought for this pod" in told(env, name)
 
 
 def test_a_changed_template_may_buy_again(machines_are: Any):
@@ -156,7 +220,7 @@ def test_a_pool_whose_replicas_get_no_machine_is_told(machines_are: Any, seed: s
         machines_are(never_joins)
         begin(env)
         env.world.api.local_api.merge_patch(GPU_NODE_POOL, "default", "pool-0", {"spec": {"replicas": 1}})
-        env.until(lambda: "3 machines were bought for this replica" in told(env, "pool-0"), minutes=120, step=60.0)
+        env.until(lambda: "3 machines bought for this replica" in told(env, "pool-0"), minutes=120, step=60.0)
         env.world.run(hours=amount(2, 3))
 
         assert len(env.simulator.fleet.machines) == MOST

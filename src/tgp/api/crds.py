@@ -1,6 +1,8 @@
 """The CustomResourceDefinitions, made from the types. `python -m tgp.api.crds DIRECTORY` writes them out."""
 
+import hashlib
 import io
+import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +12,10 @@ from tgp.api.kinds import KINDS, Kind, PrinterColumn
 from tgp.api.schema import object_schema
 
 YAML_WIDTH = 120
+NUMBER_LABEL = "tgp.io/kinds"  # on every definition: a cluster does not go back to a smaller number
+ALLOW_OLDER = "tgp.io/allow-older"  # an annotation on a definition: the way past
+NUMBER = 1  # of the kinds. Raise it when a test says that they changed, and note the new digest
+DIGEST = "b683f961ed7c08f7"  # of their schemas with this number
 
 
 def crd(kind: Kind) -> dict[str, Any]:
@@ -31,7 +37,11 @@ def crd(kind: Kind) -> dict[str, Any]:
         "kind": "CustomResourceDefinition",
         "metadata": {
             "name": f"{where.plural}.{where.group}",
-            "labels": {"app.kubernetes.io/name": "tgp-operator", "app.kubernetes.io/part-of": "tgp"},
+            "labels": {
+                "app.kubernetes.io/name": "tgp-operator",
+                "app.kubernetes.io/part-of": "tgp",
+                NUMBER_LABEL: str(NUMBER),
+            },
         },
         "spec": {
             "group": where.group,
@@ -54,6 +64,28 @@ def crd(kind: Kind) -> dict[str, Any]:
 def crds(*, legacy: bool = False) -> list[dict[str, Any]]:
     """All definitions, in a fixed order; the legacy one only where it is asked for."""
     return [crd(kind) for kind in KINDS if legacy or not kind.optional]
+
+
+def digest() -> str:
+    """Of everything that the API server judges and stores by; descriptions may change as they like."""
+    specs = [_undescribed(each["spec"]) for each in crds(legacy=True)]
+    return hashlib.sha256(json.dumps(specs, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _undescribed(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {
+            key: _undescribed(below)
+            for key, below in value.items()
+            if not (key == "description" and isinstance(below, str))
+        }
+    return [_undescribed(item) for item in value] if isinstance(value, list) else value
+
+
+def number_of(definition: Mapping[str, Any]) -> int:
+    """0: it has none, as before there were numbers."""
+    written = (definition["metadata"].get("labels") or {}).get(NUMBER_LABEL, "")
+    return int(written) if written.isascii() and written.isdigit() else 0
 
 
 def file_name(kind: Kind) -> str:

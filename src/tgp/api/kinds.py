@@ -76,7 +76,7 @@ POOL = Kind(
         ),
         PrinterColumn("Machines", ".status.nodeCount", "integer", doc="Machines running or starting now"),
         PrinterColumn("Hourly", ".status.hourlyCost", doc="Dollars per hour for all of them"),
-        PrinterColumn("Last-Plan", ".status.lastPlan.at", "date", doc="When the last plan said something new"),
+        PrinterColumn("Last-Plan", ".status.lastPlan.at", "date", doc="When the plan last changed"),
         AGE,
         PrinterColumn("Class", ".spec.nodeClassRef.name", priority=WIDE),
         PrinterColumn(

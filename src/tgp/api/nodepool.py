@@ -237,8 +237,8 @@ class Disruption(ApiStruct, frozen=True, kw_only=True):
         str,
         Field(
             doc=(
-                "Of WhenEmptyOrUnderutilized: pods are moved together only if that saves at least this share of what "
-                'the machines that leave cost, the restarts of pods already subtracted. Default "5%".'
+                "With WhenEmptyOrUnderutilized: minimum saving, as a share of the replaced machines' price, after "
+                'restart costs. Default "5%".'
             ),
             max_length=4,
             pattern=values.PERCENT,
@@ -360,7 +360,7 @@ class LastPlan(ApiStruct, frozen=True, kw_only=True):
         Field(doc="How much more than the best possible plan this one costs at most, such as 0.8%.", max_length=16),
     ] = None
     orders: Annotated[int, Field(doc="Machines ordered.", minimum=0)] = 0
-    unserved: Annotated[int, Field(doc="Pods of the plan that no machine is coming for.", minimum=0)] = 0
+    unserved: Annotated[int, Field(doc="Pods for which the plan has no machine.", minimum=0)] = 0
 
 
 class MoveStatus(ApiStruct, frozen=True, kw_only=True):

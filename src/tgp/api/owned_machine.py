@@ -84,9 +84,7 @@ class PowerMachine(ApiStruct, frozen=True, kw_only=True):
     ] = None
     watts: Annotated[
         int | None,
-        Field(
-            doc="Power drawn at work. With electricityPricePerKWh it prices the machine.", minimum=1, maximum=100_000
-        ),
+        Field(doc="Watts under load. With electricityPricePerKWh it prices the machine.", minimum=1, maximum=100_000),
     ] = None
     price_per_hour: Annotated[
         str | None, Field(doc="Dollars per hour, instead of watts.", max_length=16, rules=(cel.PRICE,))

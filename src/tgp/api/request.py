@@ -398,7 +398,7 @@ class Attempt(ApiStruct, frozen=True, kw_only=True):
         str | None,
         Field(
             doc=(
-                "The outcome: Launched while the machine is ours; then Returned, Lost or Failed (the machine was "
+                "The outcome: Launched while the machine is ours; then Terminated, Lost or Failed (the machine was "
                 "unusable). Without a machine: SoldOut, Refused, KeyRefused, QuotaOrBalanceExhausted, Busy, "
                 "NotOrdered (never ordered) or NotCreated (shown not to exist). No outcome: not known yet."
             ),

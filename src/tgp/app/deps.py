@@ -29,7 +29,7 @@ from tgp.controllers.deps import Deps, FeatureSettings, Stores
 from tgp.controllers.requests.leader_guard import LeaderGuard
 from tgp.core.access.certificate import ServingPair
 from tgp.core.classes.power_hosts import Address, HostRules
-from tgp.core.disruption.illness import read_repair_rule
+from tgp.core.disruption.health import read_repair_rule
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.token_bucket import TokenRate
 from tgp.ports.boot import Boot
@@ -131,6 +131,7 @@ def make_deps(
     fence: Fence | None,
     watched_until: Callable[[], datetime | None],
     outdated_kinds: Callable[[], str],
+    kinds_not_compared: Callable[[], str],
 ) -> Deps:
     http = leader_http(environment.dial, fence)
     clouds = AllClouds(
@@ -174,6 +175,7 @@ def make_deps(
         compute=environment.compute,
         watched_until=watched_until,
         outdated_kinds=outdated_kinds,
+        kinds_not_compared=kinds_not_compared,
         learn=environment.redactor.learn,
     )
 

@@ -132,6 +132,7 @@ class Operator:
             fence=fence,
             watched_until=self.elector.watched_until if self.elector is not None else lambda: None,
             outdated_kinds=self.kinds.outdated,
+            kinds_not_compared=self.kinds.not_compared,
         )
         self.revision = Revision(
             self._http,
@@ -368,7 +369,7 @@ class Operator:
                 yield f"{kind}: {reflector.why or 'not listed yet'}"
             elif reflector.silent_for() > CACHE_SILENT_AFTER:
                 yield f"{kind}: not up to date for {reflector.silent_for():.0f} s: {reflector.why or 'no answer'}"
-        if why := self.kinds.outdated():
+        if why := self.kinds.outdated() or self.kinds.not_compared():
             yield why
         if self.elector is not None and self.elector.trouble:
             yield f"Lease {self.elector.key}: {self.elector.trouble}"

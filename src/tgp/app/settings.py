@@ -15,7 +15,7 @@ from typing import Any
 from tgp.api.field_error import Invalid
 from tgp.api.values import NEVER, Span, duration, go_duration, span
 from tgp.core.classes.power_hosts import HostRules
-from tgp.core.disruption.illness import REPAIR_CONDITIONS, read_repair_rule
+from tgp.core.disruption.health import REPAIR_CONDITIONS, read_repair_rule
 from tgp.core.power import node_groups
 from tgp.core.power.node_groups import NodeGroup
 

@@ -40,7 +40,7 @@ from tgp.controllers.market.reconciler import MarketState
 from tgp.controllers.pools.indexes import BY_CLASS, GANG_PODS, WAITING_PODS, by_class, by_gang, by_waiting
 from tgp.controllers.requests.indexes import INDEXES, PODS_BY_NODE, by_node_name
 from tgp.controllers.requests.leader_guard import LeaderGuard
-from tgp.core.disruption.illness import RepairRule
+from tgp.core.disruption.health import RepairRule
 from tgp.core.model.identity import KUBE_SYSTEM, cluster_id
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
@@ -101,6 +101,7 @@ class Deps:
     caches: Caches
     compute: Compute
     outdated_kinds: Callable[[], str] = lambda: ""  # why the CRDs are too old to buy anything; empty: they are not
+    kinds_not_compared: Callable[[], str] = lambda: ""  # why that is not known yet; empty: it is
     watched_until: Callable[[], datetime | None] = lambda: None  # when the leader before us last renewed its Lease
     learn: Callable[[Secret], None] = lambda _secret: None  # what must never be logged
 

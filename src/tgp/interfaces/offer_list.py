@@ -23,12 +23,12 @@ def offer_list(rows: Sequence[OfferItem], notes: OfferNotes) -> OfferList:
         "apiVersion": API_VERSION,
         "kind": "OfferList",
         "items": [_item(row) for row in rows],
-        "passedOver": _counts(notes.rejected),
+        "rejected": _counts(notes.rejected),
         "dropped": _counts(notes.dropped),
         "withoutKey": [
             {"provider": one.title, "set": one.variable, "publicPrices": one.public} for one in notes.no_key
         ],
-        "troubles": [
+        "errors": [
             {"provider": one.title, "message": plain(one.why), "staleSeconds": one.stale_seconds}
             for one in notes.troubles
         ],
@@ -47,11 +47,11 @@ def read_offer_list(document: Any) -> OfferAnswer:
         if document["kind"] != KIND:
             raise NotAnOfferList(f"expected {KIND}, got {document['kind']!r}")
         notes = OfferNotes(
-            rejected=dict(document["passedOver"]),
+            rejected=dict(document["rejected"]),
             dropped=dict(document["dropped"]),
             no_key=tuple(NoKey(one["provider"], one["set"], one["publicPrices"]) for one in document["withoutKey"]),
             troubles=tuple(
-                ProviderTrouble(one["provider"], one["message"], one["staleSeconds"]) for one in document["troubles"]
+                ProviderTrouble(one["provider"], one["message"], one["staleSeconds"]) for one in document["errors"]
             ),
             advice=tuple(document["advice"]),
         )

@@ -70,7 +70,7 @@ class BudgetService:
         limits, account = limits_of(budget.spec, moment), None
         if budget.status.account and not self._problem(record.key, budget):
             try:
-                account = counted_by(unpack(budget.status.account), budget.spec.quota)
+                account = counted_by(unpack(budget.status.account, moment), budget.spec.quota)
             except (NotAnAccount, NewerAccount):
                 account = None
         exceeded = budget.status.exceeded_at is not None

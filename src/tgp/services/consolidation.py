@@ -14,7 +14,7 @@ from tgp.core.disruption.candidates import HELD_FOR, standing_of, with_stopped
 from tgp.core.disruption.causes import UNDERUTILIZED, WHEN_UNDERUTILIZED, Machine, Standing
 from tgp.core.disruption.ending import EndingMachine
 from tgp.core.disruption.exchange import Consolidation, ExchangeInput, exchanges
-from tgp.core.disruption.machine_state import CONDITION, UNPROVEN, disturbed, is_going, keeps_place
+from tgp.core.disruption.machine_state import CONDITION, UNPROVEN, disrupted, is_going, keeps_place
 from tgp.core.disruption.move_steps import DisruptionObservation
 from tgp.core.disruption.refits import refits
 from tgp.core.model.attempts import attempts_of, open_attempt, provider_of
@@ -108,8 +108,8 @@ def _searched(
     budgets = tuple(sorted(stores.disruption_budgets.values(), key=lambda each: each.key))
     leaving = (own_node(stores.nodes, each) for each in stores.requests.values() if is_going(each))
     going = frozenset(node.name for node in leaving if node is not None)
-    rooms = refits(DisruptionObservation((), given.now, going=going), (), given, placed, ()).rooms
-    searched = replace(given, pools=pools, capacity=rooms)
+    left = refits(DisruptionObservation((), given.now, going=going), (), given, placed, ()).world
+    searched = replace(left, pools=pools)
     return exchanges(ExchangeInput(searched, with_stopped(standing, pools), budgets, _ending(world)))
 
 
@@ -150,14 +150,15 @@ def _to_hold(standing: Iterable[Standing]) -> str:
     """As the operator says it of these machines; only it knows since when the saving has held."""
     conditions = (condition_in(each.machine.record.status, CONDITION) for each in standing)
     said = [each.message for each in conditions if each is not None and each.reason == UNPROVEN]
-    return said[0].rpartition("; ")[2] if said else f"the saving has to hold for {go_duration(HELD_FOR)}"
+    begins = said[0].rpartition("waiting until ")[2].partition("Z: ")[0] if said else ""
+    return f"savings that last {go_duration(HELD_FOR)}" + (f", until {begins}Z" if begins else "")
 
 
 def _waits_for(pools: Sequence[_Pool], world: TerminalWorld) -> str:
     if world.visible.hold is not None:
         return f"all purchases are paused ({world.visible.hold})"
     for pool in pools:
-        missing = sum(disturbed(each.machine) for each in pool.machines)
+        missing = sum(disrupted(each.machine) for each in pool.machines)
         rules = pool.value.spec.disruption.budgets
         allowed = allowance(rules, UNDERUTILIZED, len(pool.machines), missing, world.visible.now)
         if not allowed:

@@ -3,7 +3,8 @@
 import difflib
 from typing import Any
 
-from tgp.api.crds import as_yaml
+from tgp.api.crds import NUMBER_LABEL, as_yaml, number_of
+from tgp.core.classes.kinds import SHOWN, fields_of, lacking
 
 CONTEXT_LINES = 3
 
@@ -15,6 +16,17 @@ def difference(stored: dict[str, Any] | None, ours: dict[str, Any]) -> str:
     after = _lines(comparable(ours, ours))
     lines = difflib.unified_diff(before, after, f"cluster/{name}", f"tgp/{name}", n=CONTEXT_LINES)
     return "".join(lines)
+
+
+def newer(stored: dict[str, Any] | None, ours: dict[str, Any]) -> str:
+    """By what a stored definition is newer than this release's, by its number, else by its fields; empty: it is not."""
+    if stored is None:
+        return ""
+    theirs, number = number_of(stored), number_of(ours)
+    if theirs and theirs != number:
+        return f"{NUMBER_LABEL} is {theirs}, not {number}" if theirs > number else ""
+    fields = sorted(lacking(fields_of(stored), ours))
+    return f"it has {', '.join(fields[:SHOWN])}{' …' if len(fields) > SHOWN else ''}" if fields else ""
 
 
 def comparable(definition: dict[str, Any], ours: dict[str, Any]) -> dict[str, Any]:

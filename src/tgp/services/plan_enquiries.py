@@ -10,7 +10,7 @@ from tgp.api.nodepool import GPUNodePool, canonical_policy
 from tgp.api.request import GPURequest
 from tgp.api.values import NEVER, span
 from tgp.controllers.requests.indexes import BY_NODE, PODS_BY_NODE
-from tgp.core.budgets.admission import GATES, counts, meets, spans, waits_for
+from tgp.core.budgets.admission import OFF, counts, meets, spans, waits_for
 from tgp.core.disruption.candidates import standing_of, why_left
 from tgp.core.disruption.causes import WHEN_UNDERUTILIZED, DisruptionCause, Machine, NoCause, cause_of
 from tgp.core.disruption.machine_state import CONDITION
@@ -69,7 +69,7 @@ def behind_budget_gate(
         (record.key, record.value)
         for record in budgets
         if record.value is not None
-        and record.value.spec.enforcement.admission == GATES
+        and record.value.spec.enforcement.admission != OFF
         and counts(record.value)
         # With a namespaceSelector only one that counts: it does so in the operator's namespace alone.
         and (record.value.spec.namespace_selector is None or record.value.status.account is not None)

@@ -1,8 +1,10 @@
 """What the operator would buy for pods, computed at a terminal by its own planner. Nothing is bought or written."""
 
+import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from difflib import get_close_matches
 from typing import TypeVar
 
@@ -42,10 +44,13 @@ from tgp.services.plan_documents import (
     PreferenceCost,
 )
 from tgp.services.plan_enquiries import WAITS, behind_budget_gate, node_enquiry, pod_enquiry, pool_enquiry, state_of
-from tgp.services.plan_world import TerminalWorld, VisibleCluster, seen_by_user, world_of
+from tgp.services.plan_world import TerminalWorld, VisibleCluster, fill, seen_by_user, world_of
 from tgp.services.requests import MarketReader
 
 R = TypeVar("R", bound=ObjectRecord)
+
+LOOKS_AT_NEW_CLASSES, LOOK_EVERY_S = 10, 1.0
+NEW_FOR = timedelta(minutes=1)  # a class that is older and not checked has no operator that would check it
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +84,20 @@ class PlanService:
         self.namespace = self._reads.namespace
 
     async def plan(self, question: PlanQuestion) -> PodPlan:
-        visible = await seen_by_user(self._reads)
+        visible = await self._seen_once_checked()
         async with self._market(()) as market:
             world = await world_of(visible, market, question)
         return plan_of(world, question)
+
+    async def _seen_once_checked(self) -> VisibleCluster:
+        """A class that was applied a moment ago is waited for: the operator needs seconds to check it."""
+        visible = await seen_by_user(self._reads)
+        for _ in range(LOOKS_AT_NEW_CLASSES):
+            if not _has_unchecked_class(visible):
+                break
+            await asyncio.sleep(LOOK_EVERY_S)
+            await fill(visible.stores.classes, await self._reads.classes())
+        return visible
 
     async def consolidation(self, pool: ObjectKey | None) -> ConsolidationPlan:
         """Raises NotFound, which names the nearest pools."""
@@ -143,6 +158,19 @@ class PlanService:
 
     def _with_namespace(self, key: ObjectKey) -> ObjectKey:
         return key if key.namespace else ObjectKey(self.namespace, key.name)
+
+
+def _has_unchecked_class(visible: VisibleCluster) -> bool:
+    """Is one used by a pool, and so new that an operator is about to check it?"""
+    used = {pool.value.spec.node_class_ref.name for pool in visible.stores.pools.values() if pool.value is not None}
+    return any(
+        record.key.name in used
+        and record.created_at is not None
+        and visible.now < record.created_at + NEW_FOR
+        and not any(condition.type == "Ready" for condition in record.value.status.conditions)
+        for record in visible.stores.classes.values()
+        if record.value is not None
+    )
 
 
 def plan_of(world: TerminalWorld, question: PlanQuestion) -> PodPlan:

@@ -5,6 +5,7 @@ It only reads, with the user's own rights, and tries the operator's API keys wit
 
 import asyncio
 from collections.abc import Awaitable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -12,6 +13,7 @@ from http import HTTPStatus
 from typing import Any, TypeVar
 from zoneinfo import available_timezones
 
+from tgp import __version__
 from tgp.adapters.clouds.registry import AllClouds, facts_of
 from tgp.adapters.http.client_pool import http_client_pool
 from tgp.adapters.kube.config_field import ConfigInvalid
@@ -41,10 +43,12 @@ from tgp.core.classes.default_class import IMPLICIT, implicit_class
 from tgp.core.classes.nodeclass import ClassReferences, Gap, gaps_of, missing_keys
 from tgp.core.classes.power_hosts import HostRules
 from tgp.core.classes.rights import APPLY_RIGHTS, missing_rights
+from tgp.core.joining.mesh.endpoint_reach import in_tailnet, port_of
 from tgp.core.joining.mesh.selection import backend_of
 from tgp.core.market.sources import lacking, sources_of
 from tgp.core.model.class_secrets import OPERATOR_SECRET, names, wanted_by
 from tgp.core.model.gpus import resource_name
+from tgp.core.model.join import JOIN_SECRET
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.offer_labels import GPU_PRESENT
@@ -55,7 +59,7 @@ from tgp.ports.resolver import Resolver
 from tgp.services.chart_settings import ChartSettings, chart_settings
 from tgp.services.cluster import http_for_clouds
 from tgp.services.cluster_failure import explained, first_step
-from tgp.services.crd_difference import difference
+from tgp.services.crd_difference import difference, newer
 from tgp.services.credentials import ProviderAccess
 from tgp.services.market import INTERACTIVE_RETRIES, MarketService
 from tgp.services.market_documents import CheckRow
@@ -155,8 +159,7 @@ class ClusterPreflight:
             findings += await of(_title(name), self._class(name, node_class)) or ()
         if kinds is not None and kinds.good and classes == ():
             words = f"no class exists, and Secret {self._namespace}/{OPERATOR_SECRET} has no provider's API key"
-            apply = "kubectl apply -f deploy/examples/pool.yaml"
-            findings.append(ClusterFinding("GPUNodeClass", False, words, apply))
+            findings.append(ClusterFinding("GPUNodeClass", False, words, "tgp init"))
         findings += await of("tailnet", self._tailnet(classes or ())) or ()
         findings += await of(DEVICE_PLUGIN, self.device_plugins(classes or ())) or ()
         return Preflight(await of("providers", self._providers(classes or ())) or (), tuple(findings))
@@ -169,7 +172,7 @@ class ClusterPreflight:
         wanted = self._settings.tailscale_operator
         if not wanted and all(self._backend(node_class) != TAILSCALE for _, node_class in classes):
             return []
-        found = exposed_api(await self._read(SERVICE, "default", "kubernetes") or {})
+        found = exposed_api(await self._read(SERVICE, "default", "kubernetes") or {}, await self._endpoint())
         if not wanted:
             return found
         if await self._read(CUSTOM_RESOURCE_DEFINITION, "", TAILSCALE_OPERATOR_KIND) is None:
@@ -177,6 +180,14 @@ class ClusterPreflight:
             return [ClusterFinding("tailnet", False, f"{words}: install it, or set the value to false"), *found]
         words = "Service default/kubernetes is not exposed in the tailnet: rented machines cannot reach the API server"
         return found or [ClusterFinding("tailnet", False, words, EXPOSE_API)]
+
+    async def _endpoint(self) -> str:
+        """Of the join Secret; empty: it has none, or may not be read."""
+        with suppress(Forbidden):
+            values = await self._secret_reader.read(JOIN_SECRET) or {}
+            if (endpoint := values.get("endpoint")) is not None:
+                return endpoint.reveal()
+        return ""
 
     # -- the cluster itself ------------------------------------------------------------------------------------------
 
@@ -191,17 +202,21 @@ class ClusterPreflight:
         return ClusterFinding("Kubernetes", not old, words)
 
     async def kinds(self) -> ClusterFinding:
-        missing, older = [], []
+        missing, older, later = [], [], []
         for ours in crds():
             stored = await self._read(CUSTOM_RESOURCE_DEFINITION, "", ours["metadata"]["name"])
             if stored is None:
                 missing.append(ours["spec"]["names"]["kind"])
+            elif newer(stored, ours):
+                later.append(ours["spec"]["names"]["kind"])
             elif difference(stored, ours):
                 older.append(ours["spec"]["names"]["kind"])
         if missing:
             return ClusterFinding("kinds", False, f"not installed: {', '.join(missing)}", "tgp crds apply")
         if older:
             return ClusterFinding("kinds", False, f"installed in another version: {', '.join(older)}", "tgp crds apply")
+        if later:
+            return ClusterFinding("kinds", True, f"newer than tgp {__version__}, which is fine: {', '.join(later)}")
         return ClusterFinding("kinds", True, "all four are installed in this version")
 
     async def operator_namespace(self) -> ClusterFinding:
@@ -345,17 +360,24 @@ class ClusterPreflight:
         return date if date.tzinfo is not None else date.replace(tzinfo=UTC)
 
 
-def exposed_api(service: Mapping[str, Any]) -> list[ClusterFinding]:
-    """Of Service default/kubernetes, where the Tailscale operator exposes the API server; none: it does not."""
+def exposed_api(service: Mapping[str, Any], endpoint: str) -> list[ClusterFinding]:
+    """Of Service default/kubernetes, where the Tailscale operator exposes the API server; none: it does not.
+
+    `endpoint`: in the join Secret; empty: it is not known.
+    """
     if service.get("metadata", {}).get("annotations", {}).get(EXPOSED) != "true":
         return []
     ports = [each.get("port") for each in service.get("spec", {}).get("ports", ())]
     listened = ", ".join(map(str, ports))
+    exposed = f"Service default/kubernetes is exposed in the tailnet on port {listened}"
+    certificate = "(cluster.apiServer.certSANs of the control planes)"
+    if in_tailnet(endpoint) and port_of(endpoint) in ports:
+        words = f"{exposed}, which the endpoint in the join Secret uses: {endpoint}. The API server's certificate must"
+        return [ClusterFinding("tailnet", True, f"{words} contain that address {certificate}")]
     words = (
-        f"Service default/kubernetes is exposed in the tailnet on port {listened}: the endpoint in the join Secret "
-        "needs this port, not 6443, and the Service's address in the tailnet, since Talos does not resolve MagicDNS "
-        "names. The API server's certificate must contain that address (cluster.apiServer.certSANs of the control "
-        "planes)"
+        f"{exposed}: the endpoint in the join Secret{f', {endpoint},' if endpoint else ''} needs this port, not "
+        f"{port_of(endpoint) or 6443}, and the Service's address in the tailnet, since Talos does not resolve MagicDNS "
+        f"names. The API server's certificate must contain that address {certificate}"
     )
     return [ClusterFinding("tailnet", None, words)]
 

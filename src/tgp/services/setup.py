@@ -74,8 +74,8 @@ class SetupService:
 
     # -- looking -----------------------------------------------------------------------------------------------------
 
-    async def survey(self) -> ClusterSurvey:
-        """Raises ClusterError if the API server does not answer."""
+    async def survey(self, pool_namespace: str) -> ClusterSurvey:
+        """`pool_namespace`: where a pool would be created. Raises ClusterError if the API server does not answer."""
         look = self._preflight
         absent = await absent_kinds(self._http)
         version = await look.version()
@@ -93,7 +93,9 @@ class SetupService:
         runs = operator.good is True
         if not runs:
             operator = ClusterFinding("operator", None, operator.words, INSTALL.format(self.namespace))
-        rights = await self._rights(absent, there=home.good is True, classes=classes, pools=pools)
+        rights = await self._rights(absent, pool_namespace, there=home.good is True, classes=classes, pools=pools)
+        if not pools:
+            rights += await self._pool_namespace(pool_namespace)
         mesh, words = await self._mesh()
         findings = (
             ClusterFinding("cluster", True, self.title),
@@ -131,7 +133,9 @@ class SetupService:
         try:
             found = mesh_of_nodes(await self._own_nodes())
             operator = await self._read(DEPLOYMENT, TAILSCALE_OPERATOR)
-            exposed = exposed_api(await self._read(SERVICE, ObjectKey("default", "kubernetes")) or {})
+            service = await self._read(SERVICE, ObjectKey("default", "kubernetes")) or {}
+            join = await self._secret(JOIN_SECRET)
+            exposed = exposed_api(service, join.values.get("endpoint", "") if join is not None else "")
         except Forbidden:
             return None, []
         if operator is not None and (found is None or found.backend is Backend.TAILSCALE):
@@ -174,15 +178,30 @@ class SetupService:
         except Forbidden:
             return ()
 
+    async def _pool_namespace(self, name: str) -> list[ClusterFinding]:
+        try:
+            if name == self.namespace or await self._read(NAMESPACE, ObjectKey("", name)) is not None:
+                return []
+        except Forbidden:
+            return []
+        words = f"namespace {name}, where the pool would be, does not exist"
+        return [ClusterFinding("pool", False, words, f"kubectl create namespace {name}")]
+
     async def _rights(
-        self, absent: tuple[str, ...], *, there: bool, classes: tuple[str, ...], pools: tuple[ObjectKey, ...]
+        self,
+        absent: tuple[str, ...],
+        pool_namespace: str,
+        *,
+        there: bool,
+        classes: tuple[str, ...],
+        pools: tuple[ObjectKey, ...],
     ) -> list[ClusterFinding]:
         """Of this user, to create what is missing."""
         wanted = [(SECRET, "get", self.namespace), (SECRET, "create", self.namespace)]
         wanted += [(CUSTOM_RESOURCE_DEFINITION, "create", "")] if absent else []
         wanted += [] if there else [(NAMESPACE, "create", "")]
         wanted += [] if classes else [(GPU_NODE_CLASS, "create", "")]
-        wanted += [] if pools else [(GPU_NODE_POOL, "create", self.home)]
+        wanted += [] if pools else [(GPU_NODE_POOL, "create", pool_namespace)]
         missing = [
             f"{verb} {resource.plural}{f' in namespace {namespace}' if namespace else ''}"
             for resource, verb, namespace in wanted

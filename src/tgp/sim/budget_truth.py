@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from math import inf
 
 from tgp.api.resource import GPU_WORKLOAD_BUDGET, NODE, POD
 from tgp.core.model.labels import LabelRequirement, selector
@@ -42,6 +43,9 @@ class TrueBudget:
     exceeded_at: str = ""
     gone_at: float | None = None  # None: it is there
     gaps: list[tuple[float, float]] = field(default_factory=list)  # it was deleted, and came back under its name
+    left: dict[str, list[tuple[float, float]]] = field(
+        default_factory=dict
+    )  # pods that its selector left out meanwhile
 
     def selects(self, labels: dict[str, str]) -> bool:
         rows = self.spec["selector"].get("matchExpressions") or ()
@@ -86,7 +90,7 @@ class BudgetTruth:
             if pod.start is None or not amount:
                 continue
             begin, end = max(pod.start, since, at - window), min(pod.end or at, at)
-            for gone, back in budget.gaps:
+            for gone, back in sorted((*budget.gaps, *budget.left.get(uid, ()))):
                 if begin < gone < end:
                     yield pod, amount, begin, gone
                 begin = max(begin, min(back, end)) if end > gone else begin
@@ -134,6 +138,8 @@ class BudgetTruth:
             there = key.namespace == pod.namespace and budget.gone_at is None
             if there and pod.end is None and budget.selects(pod.labels):
                 budget.matched.setdefault(uid, now)
+                if (gaps := budget.left.get(uid)) and gaps[-1][1] == inf:
+                    gaps[-1] = gaps[-1][0], now
 
     def _budget(self, obj: Json, now: float, *, gone: bool) -> None:
         key = ObjectKey(obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
@@ -144,7 +150,11 @@ class BudgetTruth:
         if budget.gone_at is not None:
             budget.gaps.append((budget.gone_at, now))
             budget.gone_at = None
+        before = {uid for uid in budget.matched if budget.selects(self.pods[uid].labels)}
         budget.spec = obj["spec"]
+        for uid in before:
+            if not budget.selects(self.pods[uid].labels):
+                budget.left.setdefault(uid, []).append((now, inf))
         for uid, pod in self.pods.items():
             self._match(uid, pod, now)
 
@@ -156,6 +166,7 @@ class BudgetTruth:
             del self.pods[uid]
             for budget in self.budgets.values():
                 budget.matched.pop(uid, None)
+                budget.left.pop(uid, None)
 
 
 def moment(text: str) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from tgp.api.crds import as_yaml, crd, crds, file_name
+from tgp.api.crds import DIGEST, NUMBER, as_yaml, crd, crds, digest, file_name
 from tgp.api.kinds import KINDS, LEGACY, OUR_KINDS, REQUEST
 from tgp.api.request import IMMUTABLE
 from tools.reference import entries, markdown
@@ -165,3 +165,8 @@ def test_columns_show_what_matters_first_and_age_among_them():
         narrow = [column["name"] for column in columns if not column.get("priority")]
         assert narrow[-1] == "Age"
         assert 5 <= len(narrow) <= 8
+
+
+def test_kinds_that_changed_have_a_number_of_their_own():
+    """Else a cluster could not tell older ones from newer ones, and would go back to them."""
+    assert digest() == DIGEST, f"raise NUMBER in src/tgp/api/crds.py, {NUMBER} now, and note DIGEST = {digest()!r}"

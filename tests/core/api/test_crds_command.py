@@ -4,9 +4,11 @@ import copy
 import json
 from contextlib import asynccontextmanager
 
+import pytest
 from click.testing import CliRunner
 from ruamel.yaml import YAML
 
+from tgp.api.crds import ALLOW_OLDER, NUMBER_LABEL
 from tgp.api.crds import crds as definitions
 from tgp.interfaces.cli.crds import crds
 from tgp.ports.cluster import Forbidden, NotFound, Written
@@ -76,6 +78,44 @@ def test_applying_says_what_became_of_each():
         "gpuworkloadbudgets.tgp.io: created",
     ]
     assert stored_definitions.stored["gpunodepools.tgp.io"] == ours[1]
+
+
+def with_a_field_more(definition):
+    newer = copy.deepcopy(definition)
+    spec = newer["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    spec["properties"]["ofTomorrow"] = {"type": "string"}
+    return newer
+
+
+def test_newer_definitions_are_not_replaced_by_older_ones():
+    """What live requests have in their new fields would be removed, the record of a machine for example."""
+    ours = definitions()
+    cluster = StoredDefinitions(with_a_field_more(ours[2]))
+    result = run(cluster, "apply")
+
+    assert result.exit_code == 1
+    assert "gpurequests.tgp.io is newer than tgp" in result.output
+    assert "spec.ofTomorrow" in result.output
+    assert list(cluster.stored) == ["gpurequests.tgp.io"], "none is changed"
+    assert cluster.stored["gpurequests.tgp.io"] != ours[2]
+
+    assert run(cluster, "apply", "--allow-older").exit_code == 0
+    annotated = cluster.stored["gpurequests.tgp.io"]["metadata"].pop("annotations")
+    assert annotated == {ALLOW_OLDER: "true"}, "for the policy of the chart"
+    assert cluster.stored["gpurequests.tgp.io"] == ours[2]
+
+
+@pytest.mark.parametrize(("ours", "theirs", "code"), [(2, "3", 1), (2, "1", 0), (2, None, 1), (2, "2", 1)])
+def test_a_number_says_which_ones_are_newer_and_without_one_their_fields_do(monkeypatch, ours, theirs, code):
+    """A field that a later release has removed is no sign of a newer one."""
+    stored = with_a_field_more(definitions()[0])
+    del stored["metadata"]["labels"][NUMBER_LABEL]
+    stored["metadata"]["labels"] |= {NUMBER_LABEL: theirs} if theirs else {}
+    monkeypatch.setattr("tgp.api.crds.NUMBER", ours)
+    result = run(StoredDefinitions(stored), "apply")
+
+    assert result.exit_code == code
+    assert ("newer than tgp" in result.output) is bool(code)
 
 
 def test_the_legacy_definition_is_applied_only_when_asked_for():

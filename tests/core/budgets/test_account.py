@@ -1,6 +1,9 @@
 """The account: sums are the sums over spans, whatever comes in whichever order, and nothing is refunded."""
 
 import random
+import tracemalloc
+import zlib
+from base64 import b64encode
 
 import numpy as np
 import pytest
@@ -20,7 +23,17 @@ from tgp.core.budgets.account import (
     take_up,
     width_of,
 )
-from tgp.core.budgets.packing import NewerAccount, NotAnAccount, pack, packed_to_fit, unpack
+from tgp.core.budgets.packing import (
+    AHEAD,
+    MOST_PODS,
+    MOST_UNPACKED,
+    NewerAccount,
+    NotAnAccount,
+    pack,
+    packed_to_fit,
+    unpack,
+)
+from tgp.core.budgets.period import Period
 from tgp.core.budgets.spans import Sighting
 
 NOW = 1_800_000_000 // 3600 * 3600
@@ -166,6 +179,53 @@ def test_pods_that_were_charged_as_one_are_known_again_and_the_rest_of_them_is_u
 def test_a_damaged_account_is_said_to_be_none(damage):
     with pytest.raises(NotAnAccount):
         unpack(damage)
+
+
+FORGED = {
+    "no width": {"width": 0},
+    "a width below nothing": {"width": -3600},
+    "a width beyond all windows": {"width": 10**12},
+    "a moment before the epoch": {"at": -5, "newest": -1, "newest_hour": -1},
+    "a moment that no calendar knows": {"at": 2**62, "period": Period("Month")},
+    "a zone that does not exist": {"period": Period("Day", "Mars/Olympus")},
+    "buckets of tomorrow": {"newest": 2**40},
+    "hours of tomorrow": {"newest_hour": 2**40},
+    "a negative sum": {"sums": np.full((4, BUCKETS + 1), -1)},
+    "a negative hour": {"hourly": np.full((4, HOURS_KEPT + 1), -1)},
+    "sums beyond 64 bits": {"sums": np.full((4, BUCKETS + 1), 2**61)},
+    "a pod that starts tomorrow": {"open": {uid(1): OpenPod(NOW + DAY, 1000)}},
+    "a pod that gives hours back": {"open": {uid(1): OpenPod(NOW - DAY, -1000)}},
+    "a pod that ended in a year": {"ended": {uid(1): NOW + 365 * DAY}},
+    "a reset in a year": {"reset_at": NOW + 365 * DAY},
+    "more pods than fit": {"open": {uid(number): OpenPod(None, 1000) for number in range(MOST_PODS + 1)}},
+}
+
+
+@pytest.mark.parametrize("case", FORGED)
+def test_an_account_that_would_count_wrong_or_never_is_none(case):
+    account = fresh(24, NOW)
+    for name, value in FORGED[case].items():
+        setattr(account, name, value)
+    with pytest.raises(NotAnAccount):
+        unpack(pack(account))
+
+
+def test_an_account_that_unpacks_to_more_than_any_is_none():
+    """A megabyte of characters would be 600 MB of memory."""
+    document = bytes(64 * 2**20)
+    body = zlib.crc32(document).to_bytes(4, "big") + zlib.compress(document)
+    tracemalloc.start()
+    with pytest.raises(NotAnAccount, match="more than any account"):
+        unpack(f"1.{b64encode(body).decode()}")
+    assert tracemalloc.get_traced_memory()[1] < 4 * MOST_UNPACKED
+    tracemalloc.stop()
+
+
+def test_an_account_that_lies_ahead_of_the_clock_is_none():
+    text = pack(fresh(24, NOW))
+    assert unpack(text, NOW - AHEAD).at == NOW
+    with pytest.raises(NotAnAccount):
+        unpack(text, NOW - AHEAD - 1)
 
 
 def test_one_changed_character_is_noticed_and_a_newer_version_is_left_alone():

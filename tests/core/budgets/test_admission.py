@@ -82,7 +82,7 @@ def test_a_budget_is_labelled_only_while_it_has_something_to_say(admission, exce
 def test_a_refusal_names_the_budget_the_amounts_the_moment_and_the_next_command():
     (text,) = said(a_pod(), a_budget()).refusals
     assert text == (
-        "budget ml/team-a is used up (10.5 of 10 GPU-hours): hours come back at 2026-11-17T20:00:00Z. "
+        "budget ml/team-a is used up (10.5 of 10 GPU-hours): GPU-hours become available at 2026-11-17T20:00:00Z. "
         "Next: tgp why budget/ml/team-a"
     )
 
@@ -95,7 +95,7 @@ def test_a_refusal_names_dollars_where_they_are_limited_and_hours_on_top():
         status=structs.replace(budget.status, quota_gpu_hours="12.5", consumed_usd="251.5"),
     )
     (text,) = said(a_pod(), budget).refusals
-    assert "ml/team-a is used up (10.5 of 12.5 GPU-hours, $251.5 of $250): hours come back at" in text
+    assert "ml/team-a is used up (10.5 of 12.5 GPU-hours, $251.5 of $250): GPU-hours become available at" in text
 
 
 @pytest.mark.parametrize(
@@ -152,9 +152,9 @@ def test_exact_counting_holds_pods_whether_or_not_the_budget_is_closed():
 @pytest.mark.parametrize(
     ("admission", "version", "words"),
     [
-        ("Deny", "v1.29.4", ["takes Kubernetes 1.30", "this is v1.29.4", "use admission Off"]),
-        ("Gate", "v1.35.1", ["takes Kubernetes 1.36", "this is v1.35.1", "use admission Deny, or Off"]),
-        ("Gate", "v1.29.4", ["takes Kubernetes 1.36", "Next: use admission Off"]),
+        ("Deny", "v1.29.4", ["needs Kubernetes 1.30", "this cluster runs v1.29.4", "use admission Off"]),
+        ("Gate", "v1.35.1", ["needs Kubernetes 1.36", "this cluster runs v1.35.1", "use admission Deny, or Off"]),
+        ("Gate", "v1.29.4", ["needs Kubernetes 1.36", "Next: use admission Off"]),
         ("Gate", "v1.36.3", ["is not installed", "kubectl apply -f deploy/policies.yaml"]),
         ("Deny", "unreadable", ["is not installed"]),
     ],

@@ -114,10 +114,10 @@ def test_pods_that_run_on_are_named_with_what_to_do():
     pods = [(Pod(key=ObjectKey("ml", f"web-{number}")), Unpaused("ReplicaSet web")) for number in range(7)]
     said = unpaused_text([*pods, (Pod(key=ObjectKey("ml", "x")), Unpaused("Job train", "Kueue"))])
     assert said == (
-        "7 pods cannot be paused and keep running: web-0 (ReplicaSet web), web-1 (ReplicaSet web), "
+        "Pods that keep running because they cannot be paused: web-0 (ReplicaSet web), web-1 (ReplicaSet web), "
         "web-2 (ReplicaSet web), web-3 (ReplicaSet web), web-4 (ReplicaSet web) and 2 more. "
         "Only Jobs can be suspended: run the work as a Job, or set enforcement.action: Evict. Only annotated, "
         "because their controller would resume them: Job train (Kueue). Stop them there, or set "
-        "enforcement.action: Evict"
+        "enforcement.action: Evict."
     )
     assert unpaused_text([]) == ""

@@ -77,13 +77,38 @@ def test_a_stamp_is_believed_within_the_bounds_of_what_was_seen(stamp, start):
     assert sight(a_pod(started_at=ago(seconds=stamp)), GPU, SEEN).start == start
 
 
-@pytest.mark.parametrize("skew", [0, 3600, -3600, 86_400, -86_400])
+@pytest.mark.parametrize("skew", [0, 10, -10, 50, -50, 3600, -3600, 86_400, -86_400])
 def test_a_host_whose_clock_is_off_is_billed_the_same(skew):
-    began = sight(a_pod(started_at=ago(seconds=2 + skew)), GPU, SEEN).start
-    later = SEEN + 1800
-    ended = a_pod(phase=SUCCEEDED, started_at=ago(seconds=2 + skew), ended_at=T + timedelta(seconds=1800 - 2 - skew))
-    assert began is not None
-    assert abs(sight(ended, GPU, later).end - began - 1800) <= 2, "the delay of its reports"
+    """Of a pod that waited for its image until just before it started, and of one that ran for 30 seconds."""
+    for lasts in (30, 1800):
+        stamp = ago(seconds=2 + skew)
+        began = sight(a_pod(started_at=stamp), GPU, SEEN, waited=SEEN - 3).start
+        assert began is not None
+        ended = a_pod(phase=SUCCEEDED, started_at=stamp, ended_at=T + timedelta(seconds=lasts - 2 - skew))
+        seen = sight(ended, GPU, SEEN + lasts, began=began)
+        assert seen.start == began
+        assert abs(seen.end - began - lasts) <= 2, "the delay of its reports"
+
+
+@pytest.mark.parametrize("lasts", [30, 59, 61, 600, 86_400])
+def test_a_late_report_of_the_end_bills_what_the_pod_ran(lasts):
+    began = sight(a_pod(started_at=ago(seconds=1)), GPU, SEEN, waited=SEEN - 5).start
+    ended = a_pod(phase=SUCCEEDED, started_at=ago(seconds=1), ended_at=T + timedelta(seconds=lasts - 1))
+    seen = sight(ended, GPU, SEEN + lasts + 45, began=began)
+    assert seen.end - seen.start == lasts
+
+
+def test_the_end_of_a_clock_whose_start_was_wrong_counts_from_its_arrival():
+    """It is 50 seconds behind: believed, its end would bill 50 seconds less."""
+    began = sight(a_pod(started_at=ago(seconds=52)), GPU, SEEN, waited=SEEN - 5).start
+    assert began == SEEN
+    ended = a_pod(phase=SUCCEEDED, started_at=ago(seconds=52), ended_at=T + timedelta(seconds=300 - 50))
+    assert sight(ended, GPU, SEEN + 300, began=began).end == SEEN + 300
+
+
+def test_no_start_of_before_it_was_last_seen_waiting_is_believed():
+    assert sight(a_pod(started_at=ago(seconds=50)), GPU, SEEN, waited=SEEN - 20).start == SEEN
+    assert sight(a_pod(started_at=ago(seconds=20)), GPU, SEEN, waited=SEEN - 20).start == SEEN - 20
 
 
 def test_after_a_silent_view_older_stamps_are_believed():

@@ -152,9 +152,9 @@ def test_a_forecast_is_raised_before_the_quota_is_used_up_and_holds_while_use_wi
 @pytest.mark.parametrize(
     ("action", "pods", "said"),
     [
-        ("Evict", 2, r"Action: Evict from 2027-01-15T08:01:00Z, in this order: pod-0, pod-1$"),
-        ("Pause", 5, r"Action: Pause from .*, in this order: pod-0, pod-1, pod-2 and 2 more$"),
-        ("AlertOnly", 2, r"Action: AlertOnly$"),
+        ("Evict", 2, r"Action: Evict from 2027-01-15T08:01:00Z, in this order: pod-0, pod-1[.]$"),
+        ("Pause", 5, r"Action: Pause from .*, in this order: pod-0, pod-1, pod-2 and 2 more[.]$"),
+        ("AlertOnly", 2, r"Action: AlertOnly[.]$"),
     ],
 )
 def test_the_condition_names_when_and_the_first_pods_in_order(action, pods, said):

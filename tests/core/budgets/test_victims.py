@@ -103,7 +103,7 @@ def test_pods_that_run_on_after_their_eviction_are_named_with_what_to_set():
         "Evicted pods still run and count, because their own grace period is long: "
         "p0 (at most until 2027-01-15T09:00:00Z), p1 (at most until 2027-01-15T09:00:00Z), "
         "p2 (at most until 2027-01-15T09:00:00Z) and 2 more. "
-        "To end them sooner set enforcement.podGracePeriodSeconds"
+        "To end them sooner set enforcement.podGracePeriodSeconds."
     )
     assert run_on_text({}) == ""
 

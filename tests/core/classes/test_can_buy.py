@@ -75,7 +75,7 @@ def test_a_provider_of_containers_alone_can_never_serve_whatever_the_policy(poli
 
     assert (verdict.status, verdict.reason) == (False, CANNOT_BUY)
     assert f"vast (2 offers): {CONTAINER_ONLY}" in verdict.message
-    assert verdict.message.endswith("To fix: add provider vultr: L40S from $1.67/h")
+    assert verdict.message.endswith("To fix: add provider vultr: L40S from $1.67/h.")
     ready = cannot_buy(verdict)
     assert ready is not None
     assert (ready.type, ready.status, ready.reason, ready.message) == ("Ready", False, CANNOT_BUY, verdict.message)

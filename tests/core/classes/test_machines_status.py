@@ -57,7 +57,7 @@ def a_request(
 
 
 def over(name: str = "old", spent: str = "7.00") -> KubeObject[GPURequest]:
-    return a_request(name, attempt={"ended_at": NOW, "outcome": "Returned", "spent": spent}, spent=spent)
+    return a_request(name, attempt={"ended_at": NOW, "outcome": "Terminated", "spent": spent}, spent=spent)
 
 
 def held(*requests: KubeObject[GPURequest], before: int = 0) -> ClassMachines:
@@ -163,7 +163,7 @@ def test_a_limit_is_said_to_be_reached_when_it_is_or_when_a_request_waits_for_it
     assert updates(one, ClassLimits(max_nodes=2, max_hourly_cost="2.00")) == {}
     assert "maxNodes is 1" in updates(one, ClassLimits(max_nodes=1))["LimitReached"]
     assert "all of it is in use or reserved" in updates(one, ClassLimits(max_hourly_cost="1.50"))["LimitReached"]
-    assert updates(waits, ClassLimits(max_hourly_cost="2.00"))["LimitReached"] == f"{words}; team/next waits"
+    assert updates(waits, ClassLimits(max_hourly_cost="2.00"))["LimitReached"] == f"{words}; team/next waits."
 
 
 def test_a_request_that_waits_for_its_pools_limit_is_not_the_classs_matter():
@@ -192,7 +192,7 @@ def test_the_first_machine_that_joined_proves_its_provider_for_ever():
     assert boots_seen(held(), told, ["simulated", "vast"]) == {"simulated": "2026-01-01T00:00:00Z"}
     assert updates(held()) == {}
     said = updates(held(), simulated="2026-01-01T00:00:00Z")["BootProven"]
-    assert said == "machines of simulated joined the cluster; no machine of vast joined yet"
+    assert said == "Machines of simulated joined the cluster; no machine of vast joined yet."
 
 
 def test_the_last_machine_tells_how_long_one_takes_to_boot():

@@ -42,7 +42,7 @@ def test_a_class_that_needs_nothing_is_ready():
 
     assert updates["Ready"].reason == "Valid"
     assert updates["CredentialsValid"] == ConditionUpdate(
-        "CredentialsValid", True, "NoneNeeded", "no provider of the class needs an API key"
+        "CredentialsValid", True, "NoneNeeded", "No provider of the class needs an API key."
     )
     assert "DeprecatedFields" not in updates
 
@@ -58,7 +58,7 @@ def test_a_class_whose_providers_only_a_newer_version_knows_is_left_to_that_vers
 
     assert (verdict.status, verdict.reason) == (False, "UnknownProvider")
     assert "coreweave" in verdict.message
-    assert judged(providers=[{"name": "coreweave"}, *SIMULATED])["Ready"].message.endswith("providers: simulated")
+    assert judged(providers=[{"name": "coreweave"}, *SIMULATED])["Ready"].message.endswith("providers: simulated.")
 
 
 def test_a_secret_that_may_not_be_read_is_not_said_to_be_missing():

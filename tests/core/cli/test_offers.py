@@ -195,9 +195,9 @@ def test_programs_get_every_row_and_every_note(how):
         "downloadMbps": None,
     }
     assert said["items"][3]["failedSecondsAgo"] == 245
-    assert said["passedOver"] == {"too expensive": 210, "cannot boot Talos": 95}
+    assert said["rejected"] == {"too expensive": 210, "cannot boot Talos": 95}
     assert said["withoutKey"][0] == {"provider": "RunPod", "set": "RUNPOD_API_KEY", "publicPrices": False}
-    assert said["troubles"][1] == {"provider": "Lambda Labs", "message": "odd answer", "staleSeconds": None}
+    assert said["errors"][1] == {"provider": "Lambda Labs", "message": "odd answer", "staleSeconds": None}
 
 
 def test_names_are_one_a_line_and_nothing_else():

@@ -104,7 +104,7 @@ def test_totals_follow_the_requests_and_are_written_once(loop):
     assert harness.condition("LimitReached")["status"] == "True"
     assert harness.turn() == 0
 
-    harness.memory_api.attempt("train", endedAt="2026-11-16T13:00:00Z", outcome="Returned", spent="1.50")
+    harness.memory_api.attempt("train", endedAt="2026-11-16T13:00:00Z", outcome="Terminated", spent="1.50")
     assert harness.turn() == 1
     assert (harness.status["activeNodes"], harness.status["hourlyCost"], harness.status["totalCost"]) == (
         0,
@@ -121,7 +121,7 @@ def test_a_class_with_many_requests_is_counted_once_a_second_unless_its_spec_cha
     for number in range(FEW_REQUESTS + 1):
         harness.memory_api.a_request(f"train-{number}", launchedAt="2026-11-16T12:00:00Z", outcome="Launched")
     assert harness.turn() == 1
-    harness.memory_api.attempt("train-1", endedAt="2026-11-16T13:00:00Z", outcome="Returned", spent="1.50")
+    harness.memory_api.attempt("train-1", endedAt="2026-11-16T13:00:00Z", outcome="Terminated", spent="1.50")
     assert harness.turn() == 0
     loop.run_until_complete(asyncio.sleep(COUNTED_EVERY))
     assert harness.turn() == 1
@@ -148,7 +148,7 @@ def test_a_class_reports_the_machine_that_no_request_owns_and_that_does_not_end(
     assert harness.condition("OrphanTerminationFailing")["reason"] == "TerminationFailing"
     assert harness.condition("OrphanTerminationFailing")["message"] == (
         f"Machine i-2 at {access}, and 1 more: owned by no request and still billed at $3.00/h; "
-        "termination requested 3 times: 500; see tgp doctor --orphans"
+        "termination requested 3 times: 500. See tgp doctor --orphans"
     )
     assert list(harness.reconciler.halted_at(None, None)) == [RENTED]
     assert harness.turn() == 0

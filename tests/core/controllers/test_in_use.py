@@ -69,7 +69,7 @@ def test_a_class_is_held_while_a_machine_of_it_may_live(loop, memory_api):
     loop.run_until_complete(holds.reconcile(RENTED))
     assert memory_api.finalizers(GPU_NODE_CLASS, "", "rented") == [*OTHERS, IN_USE]
 
-    memory_api.attempt("train", endedAt="2026-11-16T12:00:00Z", outcome="Returned")
+    memory_api.attempt("train", endedAt="2026-11-16T12:00:00Z", outcome="Terminated")
     memory_api.look()
     loop.run_until_complete(holds.reconcile(RENTED))
     assert memory_api.finalizers(GPU_NODE_CLASS, "", "rented") == OTHERS

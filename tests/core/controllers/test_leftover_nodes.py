@@ -220,7 +220,7 @@ def test_a_node_that_comes_back_with_the_old_certificate_goes_without_another_wa
 def test_a_node_that_is_alive_stays_while_there_is_a_doubt(doubt, listing):
     stage = Stage(ready=True)
     if doubt == "another account":
-        ended = an_attempt(1, account=OLD.id, endedAt="2026-01-05T00:00:00Z", outcome="Returned")
+        ended = an_attempt(1, account=OLD.id, endedAt="2026-01-05T00:00:00Z", outcome="Terminated")
         stage.requests.put(a_record(1, ended))
     if doubt == "no class sells there any more":
         stage.classes.put(a_class({"name": "simulated"}, version=2))
@@ -233,7 +233,7 @@ def test_a_node_that_is_alive_stays_while_there_is_a_doubt(doubt, listing):
 
 def test_a_node_that_is_alive_goes_once_its_own_account_does_not_show_its_machine():
     stage = Stage(ready=True)
-    ended = an_attempt(1, account=OWN.id, endedAt="2026-01-05T00:00:00Z", outcome="Returned")
+    ended = an_attempt(1, account=OWN.id, endedAt="2026-01-05T00:00:00Z", outcome="Terminated")
     stage.requests.put(a_record(1, ended))
     stage.passes()
     stage.clock.at += CLEARED_FOR
@@ -245,7 +245,7 @@ def test_a_node_that_is_alive_goes_once_its_own_account_does_not_show_its_machin
 def test_the_account_it_was_rented_at_counts_although_no_class_names_it_any_more():
     """Another key of the same provider shows nothing of it: that proves nothing."""
     stage = Stage(ready=True)
-    ended = an_attempt(1, account=OTHERS.id, endedAt="2026-01-05T00:00:00Z", outcome="Returned")
+    ended = an_attempt(1, account=OTHERS.id, endedAt="2026-01-05T00:00:00Z", outcome="Terminated")
     stage.requests.put(a_record(1, ended))
 
     assert stage.passes() == []

@@ -38,7 +38,7 @@ def test_without_budgets_the_default_one_holds():
 
 def test_nodes_that_are_disturbed_already_count():
     rules = (DisruptionRule(nodes=2),)
-    assert [allowance(rules, "Empty", 10, disturbed, MONDAY).left for disturbed in range(4)] == [2, 1, 0, 0]
+    assert [allowance(rules, "Empty", 10, disrupted, MONDAY).left for disrupted in range(4)] == [2, 1, 0, 0]
 
 
 def test_the_strictest_that_applies_holds_and_is_named():
@@ -86,10 +86,10 @@ RULES = st.lists(
 )
 
 
-@given(rules=RULES, reason=st.sampled_from(DISRUPTION_REASONS), nodes=st.integers(0, 50), disturbed=st.integers(0, 50))
-def test_no_budget_that_applies_is_exceeded(rules, reason, nodes, disturbed):
-    left = allowance(rules, reason, nodes, disturbed, MONDAY).left
+@given(rules=RULES, reason=st.sampled_from(DISRUPTION_REASONS), nodes=st.integers(0, 50), disrupted=st.integers(0, 50))
+def test_no_budget_that_applies_is_exceeded(rules, reason, nodes, disrupted):
+    left = allowance(rules, reason, nodes, disrupted, MONDAY).left
     assert left >= 0
     for rule in rules:
         if not rule.reasons or reason in rule.reasons:
-            assert left == 0 or disturbed + left <= nodes_of(rule, nodes)
+            assert left == 0 or disrupted + left <= nodes_of(rule, nodes)

@@ -7,8 +7,8 @@ import pytest
 
 from tests.core.disruption.machines import a_machine
 from tests.core.pools.builders import NOW, POOL_UID, a_condition, a_pool, ago, an_attempt, on_node, written
-from tgp.core.disruption.causes import EMPTY, ILL, LEAVING, SURPLUS, DisruptionCause, NoCause, cause_of
-from tgp.core.disruption.illness import Illness
+from tgp.core.disruption.causes import EMPTY, LEAVING, SURPLUS, UNHEALTHY, DisruptionCause, NoCause, cause_of
+from tgp.core.disruption.health import HealthProblem
 from tgp.core.pools.orders import slot_of
 
 
@@ -80,8 +80,8 @@ def test_the_scheduler_gets_time_to_bind_what_the_machine_was_bought_for():
     assert caused(fresh, disruption={"consolidateAfter": "0s"}) == NoCause(NOW + timedelta(minutes=1))
 
 
-SOON = Illness("Node condition Ready has been False", NOW + timedelta(minutes=2))
-DUE, LATER = Illness("Node condition Ready has been False", ago(minutes=1)), NOW + timedelta(minutes=7)
+SOON = HealthProblem("Node condition Ready has been False", NOW + timedelta(minutes=2))
+DUE, LATER = HealthProblem("Node condition Ready has been False", ago(minutes=1)), NOW + timedelta(minutes=7)
 
 
 def an_offer_of(**offer):
@@ -95,15 +95,19 @@ OWNED = an_offer_of(provider="webhook", bootMode="power")
 @pytest.mark.parametrize(
     ("machine", "fields", "reason"),
     [
-        pytest.param(a_machine(node={"ready": False}), {"illness": DUE}, ILL, id="not Ready is an illness"),
-        pytest.param(a_machine(node={"ready": None}), {"illness": DUE}, ILL, id="nor is unknown"),
-        pytest.param(a_machine(), {"illness": DUE, "stays_until": LATER}, ILL, id="ill within minOnTime"),
+        pytest.param(
+            a_machine(node={"ready": False}), {"health_problem": DUE}, UNHEALTHY, id="not Ready is a health problem"
+        ),
+        pytest.param(a_machine(node={"ready": None}), {"health_problem": DUE}, UNHEALTHY, id="nor is unknown"),
+        pytest.param(
+            a_machine(), {"health_problem": DUE, "stays_until": LATER}, UNHEALTHY, id="unhealthy within minOnTime"
+        ),
         pytest.param(a_machine(attempts=[ENDS]), {"stays_until": LATER}, LEAVING, id="leaving within keepOn"),
-        pytest.param(a_machine(readyAt=None), {"illness": DUE}, "", id="it never worked"),
+        pytest.param(a_machine(readyAt=None), {"health_problem": DUE}, "", id="it never worked"),
         pytest.param(a_machine(attempts=[OWNED]), {}, EMPTY, id="an owned machine that is idle"),
         pytest.param(
             a_machine(attempts=[OWNED], conditions=[a_condition("ProviderReachable", "False")]),
-            {"illness": DUE},
+            {"health_problem": DUE},
             "",
             id="an owned machine whose status errs is not switched",
         ),
@@ -126,8 +130,15 @@ def test_what_waits_for_nothing_and_what_does(machine, fields, reason):
     ("machine", "fields", "until"),
     [
         pytest.param(a_machine(), {"stays_until": LATER}, LATER, id="minOnTime"),
-        pytest.param(a_machine(), {"stays_until": NOW + timedelta(hours=1), "illness": SOON}, SOON.due, id="ill first"),
-        pytest.param(a_machine(node={"ready": False}), {"illness": SOON}, SOON.due, id="not Ready, and ill later"),
+        pytest.param(
+            a_machine(),
+            {"stays_until": NOW + timedelta(hours=1), "health_problem": SOON},
+            SOON.due,
+            id="unhealthy first",
+        ),
+        pytest.param(
+            a_machine(node={"ready": False}), {"health_problem": SOON}, SOON.due, id="not Ready, and unhealthy later"
+        ),
     ],
 )
 def test_when_to_look_again(machine, fields, until):

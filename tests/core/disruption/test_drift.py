@@ -3,9 +3,11 @@
 import msgspec
 import pytest
 
+from tests.core.market.offers import an_offer
 from tests.core.pools.builders import a_pool
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.core.disruption.drift import VERSION, has_drifted, stamp_of, to_stamp, unmet_requirement
+from tgp.core.model.offer import BootMode
 
 TALOS = {"image": "v1.10.5", "extensions": ["siderolabs/nvidia-container-toolkit"]}
 
@@ -15,8 +17,8 @@ def a_class(**spec):
     return msgspec.convert({"spec": {**usual, **spec}}, GPUNodeClass)
 
 
-def stamped(pool=None, node_class=None, provider="simulated", backend=""):
-    return stamp_of((pool or a_pool()).value, node_class or a_class(), provider, backend)
+def stamped(pool=None, node_class=None, backend="", **offer):
+    return stamp_of((pool or a_pool()).value, node_class or a_class(), an_offer(provider="simulated", **offer), backend)
 
 
 def template(**spec):
@@ -56,6 +58,14 @@ def test_what_a_machine_gets_when_it_boots_drifts_it(pool, node_class):
 )
 def test_what_does_not_concern_a_machine_that_runs_drifts_nothing(pool, node_class):
     assert stamped() == stamped(pool, node_class)
+
+
+def test_nothing_that_is_set_when_a_machine_is_installed_drifts_a_machine_you_own():
+    """It would be drained, switched off, and come back as it was."""
+    changed = a_class(talosConfig={**TALOS, "image": "v1.11.0"}, networking={"backend": "kubespan"})
+
+    assert stamped(boot=BootMode.POWER) == ""
+    assert not has_drifted(stamped(), stamped(None, changed, boot=BootMode.POWER))
 
 
 def test_taints_in_another_order_are_the_same_taints():

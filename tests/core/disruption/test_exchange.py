@@ -67,7 +67,9 @@ def test_one_machine_goes_where_its_pods_have_room_elsewhere():
     assert shape(found) == (["a"], [])
     assert found.placed == {"uid-a0": "b"}
     assert [str(pod.key) for pod in found.pods] == ["team/a0"]
-    assert found.message.startswith("1 machine for room that is there, 1 pod would move; that saves $3.")
+    assert found.message.startswith(
+        "Replacing 1 machine with free capacity of other machines moves 1 pod and saves $3."
+    )
 
 
 def test_room_on_a_machine_that_leaves_unless_a_waiting_pod_needs_it_takes_no_pod():
@@ -147,7 +149,7 @@ def test_machines_of_a_pool_that_may_not_buy_stay():
     kept = standing("a", 4.0, *pods(1, "a"), pool=first, stopped="GPUNodeClass cheap is suspended")
     seen = in_use(kept, standing("b", 4.0, *pods(1, "b"), pool=second), pools=(first, second))
 
-    assert why(seen, "a") == "its pool buys nothing now: GPUNodeClass cheap is suspended"
+    assert why(seen, "a") == "Pool buys nothing now: GPUNodeClass cheap is suspended"
     assert shape(only(seen)) == (["b"], []), "its room is room like any other"
 
 
@@ -238,8 +240,8 @@ def test_what_saves_less_than_the_pool_asks_for_is_left_and_says_the_sum():
     seen = in_use(standing("a", 2.0, *pods(1), gpus=1), offers=(an_offer("one", 1.75, 1),))
 
     assert why(seen, "a") == (
-        "1 machine for 1 simulated one, 1 pod would move; that saves $0.094/h: $2.00/h now, $1.75/h "
-        "then, and $0.625 once for restarts and boot times, over 4h; spec.disruption.minSavings is 5%"
+        "Replacing 1 machine with 1 simulated one moves 1 pod and saves $0.094/h ($2.00/h to $1.75/h; "
+        "$0.625 one-off restart and boot cost spread over 4h); spec.disruption.minSavings is 5%"
     )
     pool = consolidated_pool(minSavings="4%")
     assert only(in_use(standing("a", 2.0, *pods(1), gpus=1, pool=pool), offers=(an_offer("one", 1.75, 1),)))
@@ -249,7 +251,7 @@ def test_a_job_that_would_lose_its_work_stays():
     long = a_serving_pod("long", owners=JOB, hours=30)
 
     assert why(in_use(standing("a", 2.0, long), offers=(an_offer("one", 0.1, 4),)), "a").startswith(
-        "Without it and its pods the pool loses"
+        "Removing the machine and restarting its pods loses"
     )
     saved = msgspec.structs.replace(long, annotations={"tgp.io/checkpoint-every": "10m"})
     assert only(in_use(standing("a", 2.0, saved), offers=(an_offer("one", 0.1, 4),)))
@@ -311,17 +313,17 @@ def left_alone(pod=None, **said):
 @pytest.mark.parametrize(
     ("seen", "told"),
     [
-        (left_alone(pool=a_pool(disruption={"consolidationPolicy": "WhenEmpty"})), "moves no pods"),
+        (left_alone(pool=a_pool(disruption={"consolidationPolicy": "WhenEmpty"})), "does not move pods"),
         (left_alone(annotations={"tgp.io/do-not-disrupt": "true"}), "Request is annotated tgp.io/do-not-disrupt"),
         (left_alone(a_serving_pod("x", annotations={"tgp.io/do-not-disrupt": "true"})), "Pod team/x is annotated"),
         (left_alone(a_serving_pod("x", owners=())), "Pod team/x has no controller that would create it again"),
-        (left_alone(a_serving_pod("x", hours=0.1)), "a pod came or went at 11:54:00Z, and consolidateAfter is 10m"),
-        (left_alone(changed_at=NOW - timedelta(minutes=5)), "a pod came or went at 11:55:00Z"),
-        (left_alone(annotations={"tgp.io/replaces": "z"}, ready_hours=0.5), "it became Ready at 11:30:00Z"),
-        (left_alone(received_at=NOW - timedelta(minutes=50)), "pods were moved there at 11:10:00Z, less than 1h"),
-        (left_alone(node={"ready": False}), "its Node is not Ready, or leaves already"),
-        (left_alone(annotations={"tgp.io/move": "m1"}), "its Node is not Ready, or leaves already"),
-        (left_alone(annotations={"tgp.io/move-retry": "2026-11-16T12:10:00Z 1"}), "its last move was given up"),
+        (left_alone(a_serving_pod("x", hours=0.1)), "Pods changed at 11:54:00Z; consolidateAfter is 10m"),
+        (left_alone(changed_at=NOW - timedelta(minutes=5)), "Pods changed at 11:55:00Z"),
+        (left_alone(annotations={"tgp.io/replaces": "z"}, ready_hours=0.5), "Machine became Ready at 11:30:00Z"),
+        (left_alone(received_at=NOW - timedelta(minutes=50)), "Pods were moved to the machine at 11:10:00Z"),
+        (left_alone(node={"ready": False}), "Node is not Ready, or is being removed"),
+        (left_alone(annotations={"tgp.io/move": "m1"}), "Node is not Ready, or is being removed"),
+        (left_alone(annotations={"tgp.io/move-retry": "2026-11-16T12:10:00Z 1"}), "Last move was cancelled"),
     ],
 )  # fmt: skip
 def test_machines_that_are_left_alone_and_why(seen, told):
@@ -332,7 +334,7 @@ def test_a_machine_with_room_for_a_pod_that_waits_stays():
     seen = left_alone()
     awaited = tuple(replace(each, machine=replace(each.machine, awaited=True)) for each in seen.machines[:1])
 
-    assert why(replace(seen, machines=(*awaited, *seen.machines[1:])), "a") == "it has room for a pod that waits"
+    assert why(replace(seen, machines=(*awaited, *seen.machines[1:])), "a") == "Machine is reserved for a pending pod"
 
 
 def test_an_owned_machine_stays_as_long_as_it_has_to_be_on():
@@ -340,7 +342,7 @@ def test_an_owned_machine_stays_as_long_as_it_has_to_be_on():
     kept = replace(seen.machines[0], machine=replace(seen.machines[0].machine, stays_until=NOW + timedelta(minutes=5)))
 
     assert why(replace(seen, machines=(kept, *seen.machines[1:])), "a") == (
-        "minOnTime or keepOn of this machine keep it on"
+        "Machine is kept on by its minOnTime or keepOn"
     )
 
 
@@ -373,10 +375,10 @@ def test_limits_hold_while_both_live():
     assert sorted(key.name for key in none.limited) == ["n0", "n1", "n2"]
     told = none.limited[ObjectKey("team", "n0")]
     assert told.startswith(
-        "GPUNodePool team/p: limits.resources.nodes is 4, which has no room for it: it needs 1 machine more for about "
-        "10m, while both count. "
+        "GPUNodePool team/p: limits.resources.nodes is 4, which is too low: 1 machine more is needed for about 10m, "
+        "while old and new machines both count. "
     )
-    assert "1 machine for 1 simulated one, 1 pod would move; that saves $" in told
+    assert "Replacing 1 machine with 1 simulated one moves 1 pod and saves $" in told
 
 
 def test_a_limit_that_keeps_a_machine_is_told_with_the_measured_boot_time():
@@ -385,7 +387,10 @@ def test_a_limit_that_keeps_a_machine_is_told_with_the_measured_boot_time():
     shape_of = {offer.key: Shape(Resources(7800, 29 * GIB, ((GPU, 1), ("pods", 110))), boot_seconds=180)}
     seen = in_use(standing("n", 3.0, *pods(1), gpus=1), offers=(offer,), pools=(pool,), limits=(room,), shapes=shape_of)
 
-    assert "it needs 1 machine more for about 3m, while both count" in exchanges(seen).limited[ObjectKey("team", "n")]
+    assert (
+        "1 machine more is needed for about 3m, while old and new machines both count"
+        in exchanges(seen).limited[ObjectKey("team", "n")]
+    )
 
 
 def test_a_limit_on_cost_says_how_many_dollars_an_hour_it_lacks():
@@ -396,8 +401,8 @@ def test_a_limit_on_cost_says_how_many_dollars_an_hour_it_lacks():
     )
     told = exchanges(seen).limited[ObjectKey("team", "n")]
 
-    assert told.startswith("GPUNodeClass c: limits.maxHourlyCost is $3.5/h, which has no room for it: it needs $")
-    assert "/h more for about 10m, while both count" in told
+    assert told.startswith("GPUNodeClass c: limits.maxHourlyCost is $3.5/h, which is too low: $")
+    assert "/h more is needed for about 10m, while old and new machines both count" in told
 
 
 def test_three_machines_become_two_one_at_a_time_where_limits_have_room_for_one_more():
@@ -428,8 +433,8 @@ def test_a_part_that_fits_and_saves_too_little_by_itself_does_not_begin_and_is_t
     assert found.exchanges == ()
     told = found.limited[ObjectKey("team", "n0")]
     assert (
-        "it needs 1 machine more for about 10m, while both count, and no part that fits would save enough by itself. "
-        "3 machines for 2"
+        "1 machine more is needed for about 10m, while old and new machines both count, and no part that fits saves "
+        "enough by itself. Replacing 3 machines with 2"
     ) in told
     assert exchanges(in_use(*machines, offers=offers, pools=(pool,))).exchanges, "without the limit it begins"
 

@@ -150,7 +150,7 @@ def test_a_move_goes_on_by_what_its_condition_says():
 def test_a_saving_that_has_not_held_for_long_is_told_once_and_begins_nothing():
     told = replace(a_machine("r1", idle=None, pods=a_pod_on("r1")), unproven="saves $1/h", too_little="saves $0.01/h")
     said = only(seen(told, disruption=POLICY))
-    assert (said.update.status, said.update.reason, said.update.message) == (False, "SavingUnproven", "saves $1/h")
+    assert (said.update.status, said.update.reason, said.update.message) == (False, "SavingUnproven", "saves $1/h.")
     again = a_machine(
         "r1", idle=None, pods=a_pod_on("r1"), conditions=[a_condition("Disrupted", "False", "SavingUnproven")]
     )
@@ -171,9 +171,50 @@ def test_a_saving_that_is_too_little_is_told_once_whatever_the_sum():
     assert (said.update.status, said.update.reason, said.update.message) == (
         False,
         "Unconsolidatable",
-        "saves $0.01/h",
+        "saves $0.01/h.",
     )
     again = a_machine(
         "r1", idle=None, pods=a_pod_on("r1"), conditions=[a_condition("Disrupted", "False", "Unconsolidatable")]
     )
     assert next_moves(seen(replace(again, too_little="saves $0.02/h"), disruption=POLICY)) == ()
+
+
+INTO_ROOM = replace(FOUND, candidates=KEYS[:1], saving_microusd=105_000, buys=False)
+
+
+def for_room(refit, machine=None):
+    machine = machine or a_machine("r1", idle=None, pods=a_pod_on("r1"))
+    machine = replace(machine, exchange=INTO_ROOM)
+    (step,) = steps(machine, refits={KEYS[0]: refit})
+    return step
+
+
+def test_an_exchange_for_room_that_is_there_begins_at_once():
+    assert isinstance(for_room(Refit()), WriteDown)
+
+
+def test_what_would_be_bought_where_that_room_is_gone_waits_for_the_next_search():
+    """A saving at market prices has to hold for an hour first."""
+    step = for_room(Refit((an_order(),)))
+
+    assert (step.update.status, step.update.reason) == (False, "SavingUnproven")
+    assert step.update.message == (
+        "Underutilized: Its pod would fit on other nodes, which saves $0.11/h; not now: it would need a new machine. "
+        "The next search looks for another exchange."
+    )
+
+
+def test_what_would_be_bought_there_and_saves_too_little_is_told_in_one_sentence():
+    step = for_room(Refit((an_order(),), too_little="saves $0.00404/h"))
+
+    assert (step.update.status, step.update.reason) == (False, "Unconsolidatable")
+    assert step.update.message == (
+        "Underutilized: Its pod would fit on other nodes, which saves $0.11/h; not now: it would need a new machine, "
+        "and saves less than 5 %."
+    )
+
+
+def test_a_move_into_room_that_is_taken_meanwhile_is_given_up_and_buys_nothing():
+    step = for_room(Refit((an_order(),)), under_way("r1"))
+
+    assert isinstance(step, TakeBack)

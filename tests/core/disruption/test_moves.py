@@ -13,7 +13,7 @@ from tests.core.pools.builders import NOW, a_condition, a_pod, a_pool, ago, an_a
 from tgp.api.nodepool import DisruptionRule
 from tgp.core.disruption.budgets import nodes_of
 from tgp.core.disruption.causes import FoundExchange
-from tgp.core.disruption.machine_state import disturbed, read_retry, spares
+from tgp.core.disruption.machine_state import disrupted, read_retry, spares
 from tgp.core.disruption.move_steps import (
     Delete,
     DisruptionObservation,
@@ -61,6 +61,11 @@ def a_budget(allowed=0, **rest):
         selector=selector({"app": "x"}),
         **rest,
     )
+
+
+def guarding(name, allowed=1, **rest):
+    key = ObjectKey("default", name)
+    return PodDisruptionBudget(key=key, disruptions_allowed=allowed, selector=selector({"app": "x"}), **rest)
 
 
 def only(observation):
@@ -172,7 +177,7 @@ def test_the_budget_is_counted_once_more_before_pods_are_kept_off():
     step = only(seen(moving("r1"), lost, disruption={"budgets": [{"nodes": 1}]}))
 
     assert isinstance(step, Say)
-    assert "waits for spec.disruption.budgets[0] (nodes: 1)" in step.update.message
+    assert "waiting for spec.disruption.budgets[0] (nodes: 1)" in step.update.message
 
 
 def test_two_moves_do_not_take_the_last_place_of_a_budget_together():
@@ -302,7 +307,7 @@ def test_empty_machines_need_no_plan():
 
 
 def test_a_machine_that_never_was_ready_disturbs_nothing():
-    assert not disturbed(a_machine(readyAt=None))
+    assert not disrupted(a_machine(readyAt=None))
 
 
 # -- replaced first ----------------------------------------------------------------------------------------------------
@@ -368,7 +373,7 @@ def test_a_move_goes_step_by_step_and_pods_stay_until_the_replacement_is_ready()
     known = drifting(taint="PreferNoSchedule", annotations=ORDERED)
     waits = only(refitted(known, Refit(coming=("default/new",)), replacements=coming))
     assert isinstance(waits, Say)
-    assert "waits for" in waits.update.message
+    assert "waiting for" in waits.update.message
     ready = {"m1": (a_replacement(),)}
     hard = only(refitted(known, Refit(), replacements=ready))
     assert isinstance(hard, SetTaint)
@@ -430,14 +435,14 @@ def test_a_move_that_cannot_go_on_is_taken_back(machine, refit, rest, reason):
         assert step.retry
 
 
-def test_a_replacement_that_was_withdrawn_is_named_with_the_cause():
+def test_a_replacement_that_could_not_be_bought_is_named_with_the_cause():
     why = "ImageRefused: the image factory has no Talos v1.13.1"
     (name,) = ORDERED["tgp.io/replaced-by"].split(",")
-    withdrawn = {ObjectKey("default", name): why}
-    step = only(refitted(drifting(annotations=ORDERED), Refit(), withdrawn=withdrawn))
+    replanned = {ObjectKey("default", name): why}
+    step = only(refitted(drifting(annotations=ORDERED), Refit(), replanned=replanned))
 
     assert isinstance(step, TakeBack)
-    assert f"Replacement {name} was withdrawn: {why}" in step.why
+    assert f"Replacement {name} could not be bought: {why}" in step.why
 
 
 @pytest.mark.parametrize(
@@ -565,7 +570,7 @@ def test_no_look_disturbs_more_nodes_than_the_budget_allows(kinds, nodes):
     more = sum(isinstance(step, SetTaint) and step.effect == "NoSchedule" for step in steps)
 
     most = nodes_of(DisruptionRule(nodes=nodes), len(machines))
-    assert more == 0 or sum(disturbed(each) for each in machines) + more <= most
+    assert more == 0 or sum(disrupted(each) for each in machines) + more <= most
     keys = [step.machine.record.key for step in steps]
     assert len(set(keys)) == len(keys), "one step for a machine"
 
@@ -675,3 +680,30 @@ def test_no_node_is_kept_free_and_no_machine_leaves_where_a_move_may_not_go_on(o
     may = {"none", "pdb"} if allowed else {"none"}
     assert not any(isinstance(step, Delete) for step in steps)
     assert kept_free == {each.record.key for each, obstacle in zip(machines, obstacles, strict=True) if obstacle in may}
+
+
+# -- PodDisruptionBudgets ----------------------------------------------------------------------------------------------
+
+
+def guarded(*budgets, **pod):
+    machine = drifted(a_machine("r1", idle=None, pods=(on_node(node="node-r1", labels={"app": "x"}, **pod),)))
+    return only(refitted(machine, budgets=budgets))
+
+
+def test_a_pod_with_two_budgets_can_never_be_evicted_and_the_message_says_so():
+    """The API server answers each eviction with 500."""
+    step = guarded(guarding("one"), guarding("two"))
+
+    assert (step.update.status, step.update.reason) == (False, "PodDisruptionBudget")
+    assert step.update.message.endswith(
+        "has 2 PodDisruptionBudgets (default/one, default/two): it can only be evicted with one."
+    )
+    assert isinstance(guarded(guarding("one")), WriteDown)
+
+
+def test_a_budget_that_always_allows_the_eviction_of_unready_pods_guards_those_that_are_ready():
+    always = guarding("one", 0, evicts_unready=True)
+
+    assert isinstance(guarded(always, ready=False), WriteDown)
+    assert isinstance(guarded(always, ready=True), Say)
+    assert isinstance(guarded(guarding("one", 0), ready=False), Say)

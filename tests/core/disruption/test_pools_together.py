@@ -8,7 +8,7 @@ from tests.core.disruption.exchange_worlds import SERVING
 from tests.core.disruption.machines import a_machine, moving
 from tests.core.pools.builders import NOW, a_condition, a_pool, on_node
 from tgp.core.disruption.causes import UNDERUTILIZED, FoundExchange
-from tgp.core.disruption.illness import Illness
+from tgp.core.disruption.health import HealthProblem
 from tgp.core.disruption.machine_state import is_going, parted_moves
 from tgp.core.disruption.move_steps import (
     Delete,
@@ -90,11 +90,11 @@ def test_machines_of_one_pool_that_find_no_place_do_not_keep_those_of_another_fr
 
 
 def test_many_ill_machines_in_one_pool_do_not_halt_the_repair_of_another():
-    def ill(name):
-        return replace(a_machine(name, idle=None), illness=Illness("GPUs are missing", NOW))
+    def unhealthy(name):
+        return replace(a_machine(name, idle=None), health_problem=HealthProblem("GPUs are missing", NOW))
 
-    sick = of_pool("a", *(ill(f"a{n}") for n in range(3)))
-    well = of_pool("b", ill("b0"), *(a_machine(f"b{n}", idle=None) for n in range(1, 10)))
+    sick = of_pool("a", *(unhealthy(f"a{n}") for n in range(3)))
+    well = of_pool("b", unhealthy("b0"), *(a_machine(f"b{n}", idle=None) for n in range(1, 10)))
 
     assert begun(looked_at(sick, well)) == ["b0"]
     assert begun(looked_at(PoolMachines(sick.pool, (*sick.machines, *well.machines)))) == []
@@ -127,7 +127,7 @@ def test_a_budget_that_one_pool_has_used_up_holds_back_only_its_own_machine():
     steps = {step.machine.record.key.name: step for step in next_moves(seen)}
 
     assert isinstance(steps["r1"], Say)
-    assert "waits for spec.disruption.budgets[0] (nodes: 1)" in steps["r1"].update.message
+    assert "waiting for spec.disruption.budgets[0] (nodes: 1)" in steps["r1"].update.message
     assert isinstance(steps["r2"], SetTaint)
 
 

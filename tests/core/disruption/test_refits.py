@@ -2,22 +2,28 @@
 
 from dataclasses import replace
 
-from tests.core.disruption.exchange_worlds import a_serving_pod, an_offer, consolidated_pool
+import pytest
+
+from tests.core.disruption.exchange_worlds import JOB, a_serving_pod, an_offer, consolidated_pool
 from tests.core.disruption.machines import a_machine
 from tests.core.pools.planner.worlds import NOW, a_market, a_world
 from tgp.core.disruption.causes import FoundExchange, Standing
 from tgp.core.disruption.move_steps import DisruptionObservation, PoolMachines
 from tgp.core.disruption.refits import refits
 from tgp.core.model.kube_object import KubeObject
+from tgp.core.model.labels import LabelRequirement
 from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.placement import Affinity, NodeTerm, PreferredNodes
 from tgp.core.pools.planner.world import LimitRoom
 
 FIRST, SECOND = consolidated_pool("first"), consolidated_pool("second")
 ONE, TWO = ObjectKey("default", "r1"), ObjectKey("default", "r2")
 
 
-def drifted(name):
-    machine = a_machine(name, idle=None, pods=(a_serving_pod(f"pod-{name}"),), annotations={"tgp.io/drift-hash": "1-x"})
+def drifted(name, **pod):
+    machine = a_machine(
+        name, idle=None, pods=(a_serving_pod(f"pod-{name}", **pod),), annotations={"tgp.io/drift-hash": "1-x"}
+    )
     return replace(machine, stamp="1-y")
 
 
@@ -26,7 +32,7 @@ def exchanged(name, *keys):
     return replace(machine, exchange=FoundExchange("for less", keys))
 
 
-def planned(first, second, *pools, gpus=2, **rest):
+def planned(first, second, *pools, gpus=2, left=100, book=None, **rest):
     """Of machines of two pools, with one offer on sale; by `pools`."""
     members = tuple(
         PoolMachines(KubeObject(key=pool.key, value=pool.pool), machines)
@@ -34,7 +40,7 @@ def planned(first, second, *pools, gpus=2, **rest):
     )
     every = [machine for each in members for machine in each.machines]
     standing = {each.record.key: Standing(each, FIRST.pool, 2_000_000) for each in every}
-    world = a_world((), a_market(an_offer("one", 1.0, gpus)), *(pools or (FIRST, SECOND)), **rest)
+    world = a_world((), book or a_market(an_offer("one", 1.0, gpus, left=left)), *(pools or (FIRST, SECOND)), **rest)
     keys = tuple(each.record.key for each in every)
     return refits(DisruptionObservation(members, NOW, standing=standing), keys, world, {}, ()).refits
 
@@ -84,6 +90,60 @@ def test_a_limit_that_keeps_a_drifted_machine_is_told_with_what_it_lacks_and_for
 
     assert (found.orders, found.limited) == ((), True)
     assert found.unserved == (
-        "GPUNodePool team/first: limits.resources[nodes] is 1, which has no room for it: it needs 1 machine more for "
-        "about 10m, while both count"
+        "GPUNodePool team/first: limits.resources[nodes] is 1, which is too low: 1 machine more is needed for "
+        "about 10m, while old and new machines both count"
     )
+
+
+def test_of_the_last_machine_on_sale_one_order_is_made_in_one_look():
+    found = planned(tuple(drifted(f"r{number}") for number in (1, 2, 3)), (), left=1)
+
+    assert [len(each.orders) for each in found.values()] == [1, 0, 0]
+    assert found[TWO].unserved == "team/first: none of 1 offers fits: 1 taken by other pods"
+
+
+def test_of_the_last_room_within_a_limit_one_order_is_made_in_one_look():
+    room = LimitRoom("GPUNodePool team/first: limits.resources[nodes] is 4", "nodes", 1, frozenset({FIRST.key}))
+    found = planned(tuple(drifted(f"r{number}") for number in (1, 2, 3)), (drifted("r4"),), limits=(room,))
+
+    assert [len(each.orders) for each in found.values()] == [1, 0, 0, 1]
+    assert [each.limited for each in found.values()] == [False, True, True, False]
+
+
+def test_what_is_not_ordered_leaves_its_stock_to_the_next():
+    """An exchange that is not worth it now orders nothing."""
+    dear = an_offer("one", 1.99, 2, left=1)
+    found = planned((exchanged("r1", ONE),), (drifted("r2"),), book=a_market(dear))
+
+    assert (bool(found[ONE].too_little), bought(found[TWO])) == (True, ["second"])
+
+
+def in_a_gang(name, size):
+    gang = {"tgp.io/gang": "train", "tgp.io/gang-size": str(size)}
+    return drifted(name, annotations=gang)
+
+
+def test_a_machine_of_a_gang_is_replaced_while_all_of_them_have_drifted():
+    found = planned(tuple(in_a_gang(f"r{number}", 4) for number in (1, 2, 3, 4)), ())
+
+    assert [(len(each.orders), each.unserved) for each in found.values()] == [(1, "")] * 4
+
+
+def test_a_gang_that_misses_a_pod_is_not_moved():
+    found = planned((in_a_gang("r1", 3), in_a_gang("r2", 3)), ())
+
+    assert "gang team/train: 2 of 3 pods exist" in found[ONE].unserved
+
+
+LIKES_IT_THERE = Affinity(preferred_nodes=(PreferredNodes(10, NodeTerm((LabelRequirement("disk", "In", ("fast",)),))),))
+
+
+@pytest.mark.parametrize(("said", "worth_it"), [({}, True), ({"affinity": LIKES_IT_THERE}, False)])
+def test_a_soft_rule_that_would_be_broken_counts_when_an_exchange_is_checked_as_when_it_was_found(said, worth_it):
+    """It would cost six hours of the job, and as much again."""
+    pod = a_serving_pod("pod-r1", owners=JOB, hours=6.0, **said)
+    machine = a_machine("r1", idle=None, pods=(pod,), node={"labels": {"disk": "fast"}})
+    cheap = a_market(an_offer("one", 0.5, 2))
+    found = planned((replace(machine, exchange=FoundExchange("for less", (ONE,))),), (), book=cheap)[ONE]
+
+    assert (bought(found), not found.too_little) == (["first"], worth_it), found.too_little

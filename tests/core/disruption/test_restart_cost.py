@@ -6,14 +6,34 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.core.disruption.exchange_worlds import a_serving_pod, standing
 from tests.core.pools.builders import GIB, GPU, NOW, ago, on_node, written
-from tgp.core.disruption.restart_cost import START_UP, lost_work, restart_cost, share_of, unreadable, weight_of
+from tests.core.pools.planner.worlds import NOW as PLAN_NOW
+from tgp.core.disruption.causes import Standing
+from tgp.core.disruption.restart_cost import (
+    START_UP,
+    Restarts,
+    lost_work,
+    restart_cost,
+    share_of,
+    unreadable,
+    weight_of,
+)
 from tgp.core.model.pod import OwnerRef
 from tgp.core.model.resources import Resources
 
 ROOM = Resources(8000, 32 * GIB, ((GPU, 4), ("pods", 110)))
 JOB = (OwnerRef("Job", "train", "uid-train", "batch/v1", controller=True),)
 REPLICAS = (OwnerRef("ReplicaSet", "serve", "uid-serve", "apps/v1", controller=True),)
+RUNS = tuple(
+    (OwnerRef(kind, "train", "uid-train", version, controller=True),)
+    for kind, version in (
+        ("PyTorchJob", "kubeflow.org/v1"),
+        ("MPIJob", "kubeflow.org/v1"),
+        ("Workflow", "argoproj.io/v1alpha1"),
+        ("RayCluster", "ray.io/v1"),
+    )
+)
 hours = st.floats(0, 1000)
 
 
@@ -36,6 +56,9 @@ def a_job(age: float = 5.0, **annotations):
         (a_job(5.0, checkpointed_at="noon"), timedelta(hours=5)),
         (on_node(owners=REPLICAS, started_at=ago(hours=5)), timedelta(0)),
         (on_node(owners=JOB, created_at=None), timedelta(0)),
+        *((on_node(owners=each, started_at=ago(hours=5), restart_policy="Never"), timedelta(hours=5)) for each in RUNS),
+        (on_node(owners=RUNS[0], started_at=ago(hours=5), restart_policy="OnFailure"), timedelta(hours=5)),
+        (on_node(owners=RUNS[0], started_at=ago(hours=5)), timedelta(0)),
     ],
 )
 def test_the_work_that_a_restart_loses(pod, lost):
@@ -90,3 +113,31 @@ def test_a_shorter_interval_never_makes_a_restart_more_expensive(age, one, other
     costs = [restart_cost(a_job(age, checkpoint_every=f"{each}m"), ROOM, 1e6, NOW) for each in (short, long)]
 
     assert costs[0] <= costs[1] <= restart_cost(a_job(age), ROOM, 1e6, NOW)
+
+
+# -- gangs -------------------------------------------------------------------------------------------------------------
+
+
+def a_rank(number: int, *, gang: str = "train") -> Standing:
+    """A machine of $4 an hour, a quarter of which a pod of the gang has used for five hours."""
+    pod = a_serving_pod(f"rank-{number}", owners=JOB, hours=5.0, annotations={"tgp.io/gang": gang} if gang else {})
+    return standing(f"n{number}", 4.0, pod, cpu=8000, memory=32 * GIB)
+
+
+def test_with_one_pod_of_a_gang_all_of_it_restarts():
+    ranks = [a_rank(number) for number in range(4)]
+    costs = Restarts(ranks, PLAN_NOW)
+    one = costs.of_pod["uid-rank-0"]
+
+    assert one == round(1_000_000 * (5 + START_UP / timedelta(hours=1)))
+    assert costs.together(ranks[0].machine.pods) == 4 * one
+    assert costs.together([pod for each in ranks for pod in each.machine.pods]) == 4 * one
+    alone = a_rank(5, gang="")
+    assert Restarts([*ranks, alone], PLAN_NOW).together([*ranks[0].machine.pods, *alone.machine.pods]) == 5 * one
+
+
+def test_members_on_machines_whose_price_is_not_known_count_as_much_as_the_others():
+    members = {"team/train": frozenset(f"uid-rank-{number}" for number in range(6))}
+    costs = Restarts([a_rank(0), a_rank(1)], PLAN_NOW, members)
+
+    assert costs.together(a_rank(0).machine.pods) == 6 * costs.of_pod["uid-rank-0"]

@@ -111,7 +111,7 @@ def test_each_orphan_comes_with_a_reason_people_can_read():
 
     assert [orphan.why for orphan in orphans(machines, owned, CLUSTER)] == [
         "no request has the uid in its token",
-        "attempt 1 of the request is over",
+        "attempt 1 of the request has ended",
         "the request has machine i-k under the same token",
     ]
 

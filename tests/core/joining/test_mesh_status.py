@@ -44,7 +44,7 @@ def test_what_is_missing_is_named(node: Node | None, device: Device | None, reas
 def test_a_node_on_the_meshs_address_that_the_mesh_knows_is_connected():
     found = stand(a_node(OUT, IN), a_device())
     assert found == MeshStatus(
-        True, "Connected", "train-1.tail.ts.net is 100.101.7.9 in the tailnet", "train-1.tail.ts.net", IN
+        True, "Connected", "Machine train-1.tail.ts.net is 100.101.7.9 in the tailnet", "train-1.tail.ts.net", IN
     )
 
 

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core.market.offers import NOW, PATIENT, an_offer, offers_of
+from tgp.controllers.pools.memory import PoolMemory
 from tgp.core.model.cooldowns import FORGOTTEN_AFTER, LONGEST_COOLDOWN, Cooldowns
 from tgp.core.model.offer import BootMode
 from tgp.core.requests import cooldown
@@ -149,3 +150,21 @@ def test_no_cooldown_is_longer_than_four_hours(failures):
 
         assert FIRST_COOLDOWN <= mark.until - now <= LONGEST_COOLDOWN
         assert cooldowns.against(offer, SOURCE, now + LONGEST_COOLDOWN) is None
+
+
+def test_of_two_cooldowns_of_one_offer_the_one_that_ends_later_counts():
+    old = failed(Cooldowns(), OFFER, "sold out", NOW - timedelta(hours=2))
+    fresh = failed(Cooldowns(), OFFER, "refused", NOW)
+
+    assert old.with_later(fresh).against(OFFER, SOURCE, NOW).why == "refused"
+    assert fresh.with_later(old).against(OFFER, SOURCE, NOW).why == "refused"
+    assert old.against(OFFER, SOURCE, NOW) is None
+
+
+def test_an_offer_that_failed_a_launch_earlier_is_left_out_when_a_request_for_it_is_withdrawn():
+    """The market remembers a cooldown for a day after it has ended."""
+    memory = PoolMemory()
+    market = failed(Cooldowns(), OFFER, "sold out", NOW - timedelta(hours=2))
+    memory.leave_out(OFFER, "its price has risen", NOW)
+
+    assert memory.cooldowns(market).against(OFFER, SOURCE, NOW).why == "its price has risen"

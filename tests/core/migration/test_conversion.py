@@ -84,11 +84,23 @@ def test_a_bad_machine_does_not_lose_the_others():
     assert [each["name"] for each in manifests(result)[0]["spec"]["providers"][0]["settings"]["machines"]] == ["a"]
     assert said(result) == {
         "nodeGroups[0].rack": "is no field of a machine.",
-        "nodeGroups[1]": "nodeGroups[1].gpuCount: 'many' is not a number of GPUs between 1 and 1024.",
+        "nodeGroups[1].gpuCount": "'many' is not a number of GPUs between 1 and 1024.",
         "nodeGroups[2]": "a is named twice; the first one was kept.",
         "nodeGroups[3]": "not a mapping with name, gpuCount, scaleUpEndpoint, scaleDownEndpoint.",
     }
     assert not result.complete
+
+
+def test_every_field_of_a_bad_machine_is_named_at_once():
+    wrong = {"A_GPU_COUNT": "four", "A_SCALE_UP_ENDPOINT": "ftp://p/up"}
+    variables = {"A_NAME": "a", "A_SCALE_DOWN_ENDPOINT": "http://p/down", **wrong}
+    by_variable = of_text("".join(f"{name}={value}\n" for name, value in variables.items()))
+    row = "{name: a, gpuCount: four, scaleUpEndpoint: 'ftp://p/up', scaleDownEndpoint: 'http://p/down'}"
+    by_row = of_text(f"nodeGroups:\n- {row}\n")
+
+    assert set(said(by_variable)) == set(wrong)
+    assert "'four' is not a number of GPUs" in said(by_variable)["A_GPU_COUNT"]
+    assert set(said(by_row)) == {"nodeGroups[0].gpuCount", "nodeGroups[0].scaleUpEndpoint"}
 
 
 def test_half_a_machine_and_an_api_key_among_variables_are_named_without_their_values():

@@ -177,3 +177,21 @@ def test_a_plan_holds_for_a_pod_while_nothing_that_places_it_is_edited():
         {"node_selector": {"rack": "7"}},
     )
     assert not any(asks_the_same(pod, replaced(pod, **edit)) for edit in edits)
+
+
+@pytest.mark.parametrize(
+    ("change", "used_up"),
+    [
+        ({"requests": Resources(1000, 1, (("nvidia.com/mig-1g.5gb", 1),))}, {}),
+        ({"scheduler": "other"}, {}),
+        ({}, {"uid-w2": "spent"}),
+    ],
+    ids=["MIG", "another scheduler", "its budget is used up"],
+)
+def test_a_pod_that_is_refused_holds_its_gang(change, used_up):
+    group = {"labels": {"scheduling.x-k8s.io/pod-group": "mpi"}}
+    pods = [a_pod("w1", **group), a_pod("w2", **group, **change)]
+    found = demanded(*pods, used_up=used_up)
+
+    assert [pod.key.name for pod in found.pods] == ["w1"]
+    assert found.held_gangs == {"default/mpi": "w2"}

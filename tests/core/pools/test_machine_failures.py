@@ -15,8 +15,8 @@ def lost(name, minutes, *, spot=False):
     return msgspec.structs.replace(a_request(name, attempts=[attempt]), uid=f"uid-{name}")
 
 
-def ill(name, minutes):
-    conditions = [a_condition("Disrupted", "True", "Ill", ago(minutes=minutes))]
+def unhealthy(name, minutes):
+    conditions = [a_condition("Disrupted", "True", "Unhealthy", ago(minutes=minutes))]
     record = a_request(name, attempts=[an_attempt(outcome="Launched")], conditions=conditions)
     document = msgspec.json.encode({"conditions": conditions})
     return msgspec.structs.replace(record, uid=f"uid-{name}", status_document=document)
@@ -34,7 +34,7 @@ def learned(*records):
 
 
 def test_the_second_failure_within_a_day_cools_the_provider_down_for_that_pool():
-    first, second, third = lost("r1", 600), ill("r2", 2), ill("r3", 1)
+    first, second, third = lost("r1", 600), unhealthy("r2", 2), unhealthy("r3", 1)
     provider = first.value.status.attempts[0].offer.provider
 
     assert learned(first).cooldowns(pool_of(first), NOW) == {}

@@ -87,13 +87,13 @@ def test_a_pool_is_what_its_class_lets_it_be(changes, status, reason):
 
 def test_a_pool_of_a_class_that_cannot_buy_names_its_own_requirements_too():
     """What would let the class buy helps the pool only if the pool allows it."""
-    cannot = ConditionUpdate("Ready", False, CANNOT_BUY, "no offer. To fix: add provider acme")
+    cannot = ConditionUpdate("Ready", False, CANNOT_BUY, "no offer. To fix: add provider acme.")
     narrow = a_pool(template={"spec": {"requirements": [needs("tgp.io/gpu-type", "RTX4090")]}})
 
     said = [judged(pool=pool, class_ready=cannot)["Ready"].message for pool in (a_pool(), narrow)]
 
-    assert said[0].endswith("no offer. To fix: add provider acme")
-    assert said[1] == f"{said[0]}. The requirements of this pool must allow it, too: tgp.io/gpu-type"
+    assert said[0].endswith("no offer. To fix: add provider acme.")
+    assert said[1] == f"{said[0]} The requirements of this pool must allow it, too: tgp.io/gpu-type."
 
 
 def test_a_class_may_choose_the_namespaces_it_serves():

@@ -5,7 +5,20 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from tests.core.pools.builders import GIB, GPU, NOW, a_node, a_pod, a_request, ago, an_attempt, on_node, written
+from tests.core.pools.builders import (
+    GIB,
+    GPU,
+    NOW,
+    POOL_UID,
+    a_node,
+    a_pod,
+    a_request,
+    ago,
+    an_attempt,
+    on_node,
+    written,
+)
+from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import OwnerRef
 from tgp.core.model.resources import Resources
 from tgp.core.model.taints import Taint
@@ -20,8 +33,10 @@ from tgp.core.pools.runaway import (
     Disagreements,
     ReadyNode,
     Runaways,
+    Serving,
     UnusableMachine,
     failed_machines,
+    left_unused,
     line_of,
     read_line,
     unused_machine,
@@ -68,8 +83,8 @@ def test_the_pod_is_told_how_many_machines_what_they_cost_and_what_was_wrong():
     text = refusals(runaways_with(*(a_machine(count, what="has a taint") for count in range(3)))).refused[UID]
 
     assert text == (
-        "MachinesUnusable: 3 machines were bought for this pod and did not serve it; cost so far: $0.30. The last one, "
-        "GPURequest default/train-2, has a taint. Before 2026-11-18T12:00:00Z nothing more is bought for it, unless "
+        "MachinesUnusable: 3 machines bought for this pod did not run it (cost $0.30). The last one, "
+        "GPURequest default/train-2, has a taint. No machine is bought for the pod before 2026-11-18T12:00:00Z, unless "
         "its template changes"
     )
 
@@ -131,8 +146,8 @@ def test_a_pod_that_is_created_again_has_what_the_one_before_it_had():
 
 @pytest.mark.parametrize(
     "change",
-    [{"owners": (OwnerRef("ReplicaSet", "web", "rs-2", controller=True),)}, {"requests": Resources(2000, GIB)}],
-    ids=["another owner", "another template"],
+    [{"key": ObjectKey("other", "web-2")}, {"requests": Resources(2000, GIB)}],
+    ids=["another namespace", "another template"],
 )
 def test_a_pod_of_another_template_begins_anew(change):
     first, other = a_pod("web-1", owners=OWNER), a_pod("web-2", **{"owners": OWNER, **change})
@@ -141,12 +156,61 @@ def test_a_pod_of_another_template_begins_anew(change):
     assert refusals(runaways, other).refused == {}
 
 
-def test_pods_of_one_template_that_wait_together_count_each_for_itself():
-    """Of many machines that were bought at once a few fail: the other pods go on."""
-    one, other = a_pod("web-1", owners=OWNER), a_pod("web-2", owners=OWNER)
-    runaways = runaways_with(a_machine(pods={one.uid: family(one)}))
+@pytest.mark.parametrize(
+    "owner",
+    [
+        OwnerRef("ReplicaSet", "web", "rs-2", controller=True),
+        OwnerRef("Job", "nightly-2", "job-2", controller=True),
+        OwnerRef("Workflow", "flow-2", "flow-2", controller=True),
+        None,
+    ],
+    ids=["rollout", "run of a CronJob", "workflow", "bare"],
+)
+def test_an_equal_pod_of_another_owner_has_what_the_one_before_it_had(owner):
+    first, next_one = a_pod("web-1", owners=OWNER), a_pod("web-2", owners=(owner,) if owner is not None else ())
+    runaways = runaways_with(a_machine(pods={first.uid: family(first)}))
 
+    assert set(refusals(runaways, first, next_one).refused) == {first.uid, next_one.uid}
+
+
+def test_of_many_machines_that_were_bought_at_once_a_few_fail_and_the_other_pods_go_on():
+    one, other, served = (a_pod(f"web-{number}", owners=OWNER) for number in range(3))
+    pods = {one.uid: family(one)}
+    runaways = runaways_with(a_machine(pods=pods, launched_at=ago(minutes=9)))
+    found = runaways.refusals({pod.uid: pod for pod in (one, other)}, NOW, {other.uid})
+    assert set(found.refused) == {one.uid}, "the machine of the other one is on its way"
+
+    running = msgspec.structs.replace(served, node="n1")
+    runaways.forget([running], {"n1": Serving(ago(minutes=5))}, {one.uid, other.uid}, NOW)
     assert set(refusals(runaways, one, other).refused) == {one.uid}
+
+
+def test_machines_that_were_bought_at_once_count_once():
+    pods = [a_pod(f"web-{number}") for number in range(4)]
+    launched = ago(minutes=9)
+    many = [a_machine(n, pods={pod.uid: family(pod)}, launched_at=launched) for n, pod in enumerate(pods)]
+
+    assert set(refusals(runaways_with(*many), *pods).until.values()) == {NOW + PAUSES[0]}
+
+
+def test_after_a_machine_that_served_none_one_is_tried_at_a_time():
+    pods = [a_pod(f"web-{number}", created_at=ago(minutes=9 - number)) for number in range(3)]
+    runaways = runaways_with(a_machine(pods={"gone": family(pods[0])}, ended_at=ago(minutes=9)))
+    found = refusals(runaways, *pods)
+    assert set(found.refused) == {pods[1].uid, pods[2].uid}
+    assert "One machine at a time is tried, now for pod web-0" in found.refused[pods[1].uid]
+
+    on_its_way = runaways.refusals({pod.uid: pod for pod in pods}, NOW, {pods[1].uid})
+    assert set(on_its_way.refused) == {pods[0].uid, pods[2].uid}
+
+
+def test_a_gang_is_tried_whole():
+    gang = {"annotations": {"tgp.io/gang": "g"}}
+    pods = [a_pod("g-0", **gang), a_pod("web-1", created_at=ago(minutes=3)), a_pod("g-1", **gang)]
+    pods[2] = msgspec.structs.replace(pods[2], created_at=ago(minutes=5))
+    runaways = runaways_with(a_machine(pods={"gone": family(pods[0])}, ended_at=ago(minutes=9)))
+
+    assert set(refusals(runaways, *pods).refused) == {pods[1].uid}
 
 
 def test_a_pod_that_was_served_leaves_nothing_to_the_next_one():
@@ -164,9 +228,68 @@ def test_a_later_machine_that_serves_the_template_clears_what_pods_that_are_gone
     first, runs, again = (a_pod(name, owners=OWNER) for name in ("web-1", "web-2", "web-3"))
     runaways = runaways_with(a_machine(pods={first.uid: family(first)}))
     running = msgspec.structs.replace(runs, node="n1")
-    runaways.forget([running], {"n1": NOW + timedelta(minutes=ready)}, {again.uid}, NOW)
+    runaways.forget([running], {"n1": Serving(NOW + timedelta(minutes=ready))}, {again.uid}, NOW)
 
     assert bool(refusals(runaways, again).refused) is refused
+
+
+# -- machines of a pool that serve no pod at all -----------------------------------------------------------------------
+
+
+def an_unused_machine(number=1, *, minutes_ago=0, **rest):
+    return a_machine(number, pods={}, pool="pool", generation=3, ended_at=ago(minutes=minutes_ago), **rest)
+
+
+def test_after_three_machines_that_served_no_pod_their_pool_buys_nothing_for_a_day():
+    machines = [an_unused_machine(number, minutes_ago=60 * number) for number in range(3)]
+    assert runaways_with(*machines[:2]).unused_of("pool", 3, NOW) is None
+    runaways = runaways_with(*machines)
+    found = runaways.unused_of("pool", 3, NOW)
+
+    assert found is not None
+    assert found.until == ago(hours=2) + PAUSES[-1]
+    assert "3 machines of this pool became ready within a day and served no pod; cost so far: $0.30" in found.message
+    assert runaways.unused_of("pool", 3, found.until) is None
+    assert runaways.unused_of("pool", 4, NOW) is None, "its spec has changed"
+    assert runaways.unused_of("other", 3, NOW) is None
+
+
+def test_machines_for_pods_of_one_family_count_once_for_their_pool():
+    machines = [an_unused_machine(number) for number in range(3)]
+    alike = [msgspec.structs.replace(each, pods={f"uid-{each.token}": "default/x"}) for each in machines]
+
+    assert runaways_with(*alike, an_unused_machine(4)).unused_of("pool", 3, NOW) is None
+    assert runaways_with(*alike, *map(an_unused_machine, (4, 5))).unused_of("pool", 3, NOW) is not None
+
+
+@pytest.mark.parametrize(("ready", "gpus", "paused"), [(1, 1, False), (-1, 1, True), (1, 0, True)])
+def test_a_later_machine_of_the_pool_that_serves_a_pod_ends_the_pause(ready, gpus, paused):
+    runaways = runaways_with(*(an_unused_machine(number) for number in range(3)))
+    serving = {"n1": Serving(NOW + timedelta(minutes=ready), "pool")}
+    runaways.forget([on_node(gpus=gpus)], serving, (), NOW)
+
+    assert (runaways.unused_of("pool", 3, NOW) is not None) is paused
+
+
+@pytest.mark.parametrize(
+    ("status", "made", "counts"),
+    [
+        ({}, {}, True),
+        ({"idleSince": written(NOW)}, {}, False),
+        ({"idleSince": None}, {}, False),
+        ({"readyAt": None}, {}, False),
+        ({}, {"anchor": f"slot-0.{POOL_UID}"}, False),
+    ],
+    ids=["unused", "used before", "used", "never ready", "a slot"],
+)
+def test_a_machine_that_ends_without_having_served_a_pod_is_noted(status, made, counts):
+    launched = an_attempt(outcome="Launched", launchedAt=written(ago(hours=1)))
+    usual = {"readyAt": written(ago(minutes=50)), "idleSince": written(ago(minutes=50)), **status}
+    found = left_unused(a_request(phase="Ready", attempts=[launched], **usual, **made), 3, NOW)
+
+    assert (found is not None) is counts
+    if found is not None:
+        assert (found.pool, found.generation, found.pods) == (POOL_UID, 3, {})
 
 
 # -- what a request tells ----------------------------------------------------------------------------------------------
@@ -286,7 +409,7 @@ def test_the_verdict_is_about_all_pods_of_the_template():
     """The next pod of a Job does not wait for it again, though the first one is gone."""
     _, found, now = disagreeing(bought=True, owners=OWNER)
     found.learn({}, {}, ready(bought=True), now + timedelta(minutes=1))
-    later, other = a_pod("later", owners=OWNER), a_pod("other")
+    later, other = a_pod("later", owners=OWNER), a_pod("other", priority=7)
 
     assert found.by_node([later, other]) == {"n1": {later.uid}}
     assert set(found.refusals([later, other], now)) == {later.uid}
@@ -345,7 +468,7 @@ def test_a_verdict_is_forgotten_when_its_hour_is_over_and_no_such_pod_waits(monk
     assert found.by_node([pod]) == {}
 
     monkeypatch.setattr(runaway, "MOST_DISAGREEMENTS", 3)
-    many = {f"uid-{at}": a_pod(f"{at}", uid=f"uid-{at}") for at in range(5)}
+    many = {f"uid-{at}": a_pod(f"{at}", uid=f"uid-{at}", priority=at) for at in range(5)}
     for later in (now, now + DISAGREED_AFTER):
         found.learn(dict.fromkeys(many, "n1"), many, ready(), later)
     assert len(found.by_node(many.values())["n1"]) == 3

@@ -62,5 +62,5 @@ def test_every_state_of_a_class_is_shown_and_wake_times_once_they_are_measured()
         return registry.get_sample_value(name, {"class": "cellar", **labels})
 
     assert [value("tgp_owned_machines", state=each) for each in PowerState] == [1, 0, 1, 0, 0, 0, 0]
-    assert value("tgp_owned_machine_wake_seconds", machine="box-1") == 95
-    assert value("tgp_owned_machine_wake_seconds", machine="box-2") is None
+    assert value("tgp_owned_machine_boot_seconds", machine="box-1") == 95
+    assert value("tgp_owned_machine_boot_seconds", machine="box-2") is None

@@ -142,6 +142,13 @@ def test_a_disruption_budget_selects_as_policy_v1_says(spec, selected):
     assert not read(disruption_budgets(), manifest).current
 
 
+@pytest.mark.parametrize(("policy", "evicts"), [(None, False), ("IfHealthyBudget", False), ("AlwaysAllow", True)])
+def test_a_disruption_budget_says_whether_it_guards_pods_that_are_not_ready(policy, evicts):
+    manifest = {"spec": {"selector": {}, **({"unhealthyPodEvictionPolicy": policy} if policy else {})}}
+
+    assert read(disruption_budgets(), manifest).evicts_unready is evicts
+
+
 def test_a_namespace():
     record = read(namespaces(), {"metadata": {"labels": {"team": "x"}}, "status": {"phase": "Terminating"}})
 

@@ -66,6 +66,7 @@ def test_a_bare_pod_reads_as_its_defaults():
     assert uid_text(pod.uid) == UID
     assert pod.resource_version == 42
     assert (pod.node, pod.phase, pod.scheduler, pod.grace_seconds) == ("", "Pending", "default-scheduler", 30)
+    assert (pod.restart_policy, pod.runs_to_completion) == ("Always", False)
     assert not pod.deleting
     assert not pod.unschedulable
     assert pod.unreadable == ""
@@ -86,6 +87,7 @@ def test_what_a_pod_wants_and_whose_it_is():
             "priority": 1000,
             "schedulerName": "volcano",
             "terminationGracePeriodSeconds": 0,
+            "restartPolicy": "OnFailure",
             "nodeSelector": {"tgp.io/gpu-type": "A100"},
             "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
             "schedulingGates": [{"name": "tgp.io/budget"}],
@@ -112,6 +114,7 @@ def test_what_a_pod_wants_and_whose_it_is():
     assert pod.finalizers == ("tgp.io/counted",)
     assert (pod.created_at, pod.deletion_requested_at) == (T0, T1)
     assert (pod.node, pod.priority, pod.scheduler, pod.grace_seconds) == ("gpu-1", 1000, "volcano", 0)
+    assert (pod.restart_policy, pod.runs_to_completion) == ("OnFailure", True)
     assert pod.node_selector == {"tgp.io/gpu-type": "A100"}
     assert pod.tolerations == (Toleration(key="nvidia.com/gpu", operator="Exists", effect="NoSchedule"),)
     assert pod.gates == ("tgp.io/budget",)
@@ -589,3 +592,12 @@ def test_a_pod_without_container_ends_ended_when_it_was_told_to_go_or_was_no_lon
     assert read(status={"phase": "Failed", "conditions": [ready, told]}).ended_at == T1
     assert read(status={"phase": "Failed", "conditions": [ready]}).ended_at == T2
     assert read(status={"phase": "Failed"}).ended_at is None
+
+
+@pytest.mark.parametrize(
+    ("said", "ready"), [((), False), ((True,), True), ((True, False), False), ((True, True), True)]
+)
+def test_a_pod_is_ready_if_all_of_its_containers_are(said, ready):
+    rows = [{"name": f"c{number}", "ready": each} for number, each in enumerate(said)]
+
+    assert read(status={"phase": "Running", "containerStatuses": rows}).ready is ready

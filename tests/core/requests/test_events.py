@@ -10,7 +10,7 @@ from tgp.core.model.conditions import ConditionUpdate
 from tgp.core.model.facts import (
     ConditionChanged,
     FactSubject,
-    LimitHolds,
+    LimitReached,
     MachineReady,
     NodeInitialized,
     NodeRegistered,
@@ -37,8 +37,8 @@ def reported(observation: RequestObservation, *updates: ConditionUpdate, phase: 
             NodeInitialized(TRAIN, "vast", "train-1", FIVE_MINUTES),
         ),
         (ConditionUpdate("Ready", True, "Ready", ""), MachineReady(TRAIN, "vast", "train-1", FIVE_MINUTES)),
-        (ConditionUpdate("Launched", False, "LimitReached", "4 of 4"), LimitHolds(TRAIN, "", "4 of 4")),
-        (ConditionUpdate("Launched", False, "LimitReached", "class : 4 of 4"), LimitHolds(TRAIN, "", "4 of 4")),
+        (ConditionUpdate("Launched", False, "LimitReached", "4 of 4"), LimitReached(TRAIN, "", "4 of 4")),
+        (ConditionUpdate("Launched", False, "LimitReached", "class : 4 of 4"), LimitReached(TRAIN, "", "4 of 4")),
     ],
 )
 def test_what_became_true_is_a_fact(update: ConditionUpdate, fact: object):

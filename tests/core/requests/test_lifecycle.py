@@ -438,8 +438,8 @@ def test_the_node_goes_before_the_books_are_closed():
 @pytest.mark.parametrize(
     ("reason", "spec", "outcome", "phase"),
     [
-        ("Idle", {}, "Returned", "Finished"),
-        ("Expired", {}, "Returned", "Finished"),
+        ("Idle", {}, "Terminated", "Finished"),
+        ("Expired", {}, "Terminated", "Finished"),
         ("NeverJoined", {}, "Failed", None),
         ("PriceExceeded", {}, "Failed", None),
         ("Lost", {}, "Lost", "Failed"),
@@ -456,9 +456,9 @@ def test_what_follows_a_machine_that_is_gone(reason, spec, outcome, phase):
 
 
 def test_a_deleted_request_is_let_go_when_nothing_of_it_is_left():
-    assert next_step(an_observation(over(1, "Returned"), deleting=True)) == RemoveFinalizer()
+    assert next_step(an_observation(over(1, "Terminated"), deleting=True)) == RemoveFinalizer()
     assert isinstance(
-        next_step(an_observation(over(1, "Returned"), deleting=True, listed=(("vast", listed().instance),))), Wait
+        next_step(an_observation(over(1, "Terminated"), deleting=True, listed=(("vast", listed().instance),))), Wait
     )
 
 
@@ -466,11 +466,11 @@ def test_a_finished_request_stays_without_our_finalizer_and_for_as_long_as_it_is
     ended = (a_condition("Ended", "Idle", since=ago(hours=3)),)
     kept = {"conditions": ended, "purchase": ON_SALE, "status": {"phase": "Finished"}}
 
-    assert next_step(an_observation(over(1, "Returned"), **kept)) == RemoveFinalizer()
+    assert next_step(an_observation(over(1, "Terminated"), **kept)) == RemoveFinalizer()
     free = {**kept, "finalizers": ()}
-    assert next_step(an_observation(over(1, "Returned"), **free, keep_finished=timedelta(hours=3))) == DeleteRequest()
-    assert isinstance(next_step(an_observation(over(1, "Returned"), **free, keep_finished=timedelta(hours=4))), Wait)
-    assert isinstance(next_step(an_observation(over(1, "Returned"), **free, keep_finished=None)), Wait)
+    assert next_step(an_observation(over(1, "Terminated"), **free, keep_finished=timedelta(hours=3))) == DeleteRequest()
+    assert isinstance(next_step(an_observation(over(1, "Terminated"), **free, keep_finished=timedelta(hours=4))), Wait)
+    assert isinstance(next_step(an_observation(over(1, "Terminated"), **free, keep_finished=None)), Wait)
 
 
 @pytest.mark.parametrize("place", ["labels", "annotations"])
@@ -491,7 +491,7 @@ def test_a_finished_request_that_a_tool_keeps_there_is_not_discarded(mark, place
     """The tool would write it again, and it would buy again."""
     ended = (a_condition("Ended", "Idle", since=ago(hours=3)),)
     free = {"conditions": ended, "status": {"phase": "Finished"}, "finalizers": ()}
-    kept = an_observation(over(1, "Returned"), **free, keep_finished=timedelta(0))
+    kept = an_observation(over(1, "Terminated"), **free, keep_finished=timedelta(0))
     marked = replace(kept, record=replace(kept.record, **{place: {**getattr(kept.record, place), mark: "x"}}))
 
     assert next_step(kept) == DeleteRequest()
@@ -503,7 +503,7 @@ def test_a_finished_request_that_a_tool_keeps_there_is_not_discarded(mark, place
 PRESENCES = st.sampled_from(
     [listed(), NOT_SHOWN, GONE, NEVER_MADE, SILENT, Unknown(AccountProblem.ACCOUNT_CHANGED, "x")]
 )
-ATTEMPTS = st.sampled_from([an_attempt(), a_machine(), over(), over(1, "Returned"), over(1, "Lost")])
+ATTEMPTS = st.sampled_from([an_attempt(), a_machine(), over(), over(1, "Terminated"), over(1, "Lost")])
 
 
 @given(

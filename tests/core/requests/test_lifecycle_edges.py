@@ -106,11 +106,11 @@ def test_what_was_reserved_above_a_ceiling_that_was_lowered_since_is_not_ordered
     assert (step.outcome, step.message[:19]) == ("NotOrdered", "spec.maxHourlyPrice")
 
 
-def test_an_attempt_that_was_withdrawn_is_followed_by_a_pause():
+def test_an_attempt_that_was_abandoned_is_followed_by_a_pause():
     """What a machine boots with may be refused for hours: no new reservation is made in every reconcile."""
-    withdrawn = over(outcome="NotOrdered", ended_at=NOW)
+    abandoned = over(outcome="NotOrdered", ended_at=NOW)
 
-    step = next_step(an_observation(withdrawn, purchase=SOLD_OUT))
+    step = next_step(an_observation(abandoned, purchase=SOLD_OUT))
 
     assert isinstance(step, Wait)
     assert step.reason == "BackingOff"

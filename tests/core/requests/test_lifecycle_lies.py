@@ -76,7 +76,7 @@ def test_a_machine_whose_node_is_ready_is_not_gone_whatever_lists_say(lists):
     reason, message = condition("ProviderInconsistent", **observation)
     assert reason == "MachineNotListed"
     assert message.startswith(
-        "vast does not list machine i-1, but Node train-1 is Ready. The machine is assumed to run at $0.40"
+        "Provider vast does not list machine i-1, but Node train-1 is Ready. The machine is assumed to run at $0.40"
     )
 
 
@@ -235,7 +235,7 @@ def test_several_at_once_are_reported_as_the_providers_contradiction():
     )
 
     assert reason == "SeveralAtOnce"
-    assert message.startswith("vast reports 5 machines at once")
+    assert message.startswith("Provider vast reports 5 machines at once")
     stopped = condition("ProviderInconsistent", presence=STOPPED, claims=Claims(state=said(CONFIRMED_AFTER)))
     assert stopped[0] == "StateContradicted"
     assert condition("ProviderInconsistent", presence=listed()) == ("", "")

@@ -86,7 +86,7 @@ def test_a_pools_machine_is_drained_before_its_provider_takes_it_back_and_a_user
     step = next_step(an_observation(machine, presence=listed(), node=a_node(), pool=pool))
 
     assert isinstance(step, StartTermination)
-    assert (step.end, "takes the machine back" in step.message) == (TerminationReason.EXPIRED, True)
+    assert (step.end, "Provider ends the machine" in step.message) == (TerminationReason.EXPIRED, True)
     assert isinstance(next_step(an_observation(machine, presence=listed(), node=a_node())), Wait)
     observation = an_observation(machine, presence=listed(), node=a_node(), pool=pool)
     assert "ExpiresSoon" not in {each.type for each in compute_status(observation, Wait("", "")).updates}
@@ -124,7 +124,7 @@ TWICE = Claims(end=Repeated(2, timedelta(seconds=5)))
         (NOW, TWICE, None, None),  # and one that is over, while the machine runs, is none at all
         (NOW + timedelta(hours=1), TWICE, NOW + timedelta(hours=2), NOW + timedelta(hours=1)),  # moved
         (NOW + timedelta(hours=1), NO_CLAIMS, NOW + timedelta(hours=2), NOW + timedelta(hours=2)),
-        (None, NO_CLAIMS, NOW + timedelta(hours=2), None),  # withdrawn
+        (None, NO_CLAIMS, NOW + timedelta(hours=2), None),  # abandoned
         (PROVIDER_ENDS, TWICE, None, None),  # as ordered
     ],
 )

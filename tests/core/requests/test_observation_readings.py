@@ -52,7 +52,7 @@ WAITED = {"status": {"phase": "Pending"}, "conditions": (a_condition("Launched",
             AccessObservation(problem=AccountProblem.CREDENTIALS_MISSING, never_used=True), {}, True, id="never a key"
         ),
         pytest.param(
-            AccessObservation(problem=AccountProblem.CREDENTIALS_REFUSED, never_used=True), {}, True, id="a wrong key"
+            AccessObservation(problem=AccountProblem.CREDENTIALS_REFUSED, never_used=True), {}, False, id="a wrong key"
         ),
         pytest.param(
             AccessObservation(problem=AccountProblem.UNREACHABLE, never_used=True), {}, False, id="unused, no answer"

@@ -13,9 +13,11 @@ from tgp.api.decoding import decode
 from tgp.api.request import GPURequest
 from tgp.core.inventory.limits import Reservation, usage_of
 from tgp.core.market.sources import sources_of
+from tgp.core.model.cooldowns import Cooldowns
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.offer import BootMode, Offer, Trust
+from tgp.core.requests import cooldown
 from tgp.core.requests.chosen_offer import recorded
 from tgp.core.requests.purchase import (
     NoPurchase,
@@ -279,6 +281,15 @@ def test_an_offer_that_ends_before_the_request_does_is_passed_over():
 
     assert bought(purchase_inputs(leaving, CHEAP)) == "cheap"
     assert bought(purchase_inputs(leaving, CHEAP, maxLifetime="2h")) == "leaving"
+
+
+def test_what_failed_for_this_request_is_left_alone_also_if_it_had_failed_for_another_one_earlier():
+    buy = decide_purchase(purchase_inputs(CHEAP))
+    assert isinstance(buy, Purchase)
+    ended = cooldown.failed(Cooldowns(), buy.offer, "sold out", NOW - timedelta(hours=2))
+    failed = over(1, "Failed", offer=recorded(buy.ordered), ended_at=NOW - timedelta(minutes=1))
+
+    assert bought(replace(purchase_inputs(CHEAP, DEAR), attempts=(failed,), cooldowns=ended)) == "dear"
 
 
 def test_what_failed_for_this_request_is_left_alone_also_by_a_leader_that_remembers_nothing():

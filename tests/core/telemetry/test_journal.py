@@ -208,9 +208,9 @@ TABLE = [
         (True, "Lost", "Machine 4711 at Vast.ai was lost: outbid"),
     ),
     (
-        facts.LimitHolds(TRAIN, "cheap", "limits.maxNodes is 2, and 2 are in use"),
+        facts.LimitReached(TRAIN, "cheap", "limits.maxNodes is 2, and 2 are in use"),
         "INFO",
-        ("tgp_limit_holds_total", {"class": "cheap"}, 1),
+        ("tgp_limit_reached_total", {"class": "cheap"}, 1),
         (True, "LimitReached", "Class cheap: limits.maxNodes is 2, and 2 are in use"),
     ),
     (
@@ -220,15 +220,15 @@ TABLE = [
         (True, "ExpiresSoon", "Request expires at 2026-11-16T12:00:00Z; raise maxLifetime to keep the machine longer"),
     ),
     (
-        facts.ProtectionHolds(TRAIN, "pod team-a/notebook"),
+        facts.DrainBlocked(TRAIN, "pod team-a/notebook"),
         "INFO",
-        ("tgp_protection_holds_total", {}, 1),
-        (False, "ProtectionHolds", "Termination waits for pod team-a/notebook"),
+        ("tgp_drains_blocked_total", {}, 1),
+        (False, "DrainBlocked", "Termination waits for pod team-a/notebook"),
     ),
     (
         facts.TerminationFailing(TRAIN, "vast", "4711", 3, "Vast.ai says 500", 410_000),
         "WARNING",
-        ("tgp_error_answers_total", VAST, 1),
+        ("tgp_termination_errors_total", VAST, 1),
         (
             True,
             "TerminationFailing",
@@ -244,7 +244,7 @@ TABLE = [
     (
         facts.OrphanTerminationFailing(ACCESS, "4711", TOKEN, 3, "Vast.ai says 500", 410_000),
         "WARNING",
-        ("tgp_error_answers_total", VAST, 1),
+        ("tgp_termination_errors_total", VAST, 1),
         None,
     ),
     (
@@ -275,7 +275,7 @@ TABLE = [
         (
             True,
             "PlanCutShort",
-            f"No plan for 9 pods was found within 30s: {QUICK_PLANS}",
+            f"Planning 9 pods took longer than 30s. {QUICK_PLANS}",
         ),
     ),
     (
@@ -324,13 +324,13 @@ TABLE = [
     (
         facts.DisruptionCounted(ObjectKey("a", "b"), 2),
         "INFO",
-        ("tgp_disturbed_nodes", {"namespace": "a", "pool": "b"}, 2),
+        ("tgp_disrupted_nodes", {"namespace": "a", "pool": "b"}, 2),
         None,
     ),
     (
-        facts.DisruptionCounted(ObjectKey("a", "b"), ill=3, halted=True, left={"Empty": 1}),
+        facts.DisruptionCounted(ObjectKey("a", "b"), unhealthy=3, halted=True, left={"Empty": 1}),
         "INFO",
-        ("tgp_ill_nodes", {"namespace": "a", "pool": "b"}, 3),
+        ("tgp_unhealthy_nodes", {"namespace": "a", "pool": "b"}, 3),
         None,
     ),
     (
@@ -358,10 +358,10 @@ TABLE = [
         None,
     ),
     (
-        facts.RequestWithdrawn(POD_SUBJECT, "sold out"),
+        facts.RequestReplanned(POD_SUBJECT, "sold out"),
         "INFO",
-        ("tgp_withdrawn_requests_total", {}, 1),
-        (False, "Withdrawn", "Request is deleted, and its pods are planned for again: sold out"),
+        ("tgp_replanned_requests_total", {}, 1),
+        (False, "RequestReplanned", "GPURequest deleted: sold out. A new plan is made for its pods."),
     ),
     (
         facts.AlertRaised(POD_SUBJECT, "80", "Use has reached 80 % of the quota"),
@@ -398,13 +398,17 @@ TABLE = [
         facts.PodNominated(POD_SUBJECT, "train-1"),
         "INFO",
         ("tgp_nominations_total", {}, 1),
-        (False, "Nominated", "Node train-1 was bought for this pod, and room is kept for it there"),
+        (
+            False,
+            "Nominated",
+            "Node train-1 was bought for this pod; its capacity is reserved until the pod is scheduled",
+        ),
     ),
     (
         facts.PodGateLifted(POD_SUBJECT, "team-a"),
         "INFO",
         None,
-        (False, "GateLifted", "Pod may be scheduled: hours of team-a are left"),
+        (False, "GateLifted", "Scheduling gate removed: team-a has GPU-hours left"),
     ),
     (
         facts.NominationUnsupported(POD_SUBJECT, "v1.34.2"),

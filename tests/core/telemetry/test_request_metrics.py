@@ -88,7 +88,7 @@ def test_what_is_over_is_no_machine():
     assert found.get_sample_value("tgp_machines", WHOSE) is None
 
 
-def test_gpus_are_promised_allocatable_and_requested():
+def test_gpus_are_bought_allocatable_and_requested():
     two = read_resources({"nvidia.com/gpu": 2})
     one = read_resources({"nvidia.com/gpu": 1})
     node = Node(key=ObjectKey("", "gpu-1"), allocatable=two)
@@ -99,7 +99,7 @@ def test_gpus_are_promised_allocatable_and_requested():
     attempt = an_attempt(offer=msgspec.structs.replace(OFFER, gpu_count=4))
     found = shown(a_request(attempt, node_name="gpu-1"), nodes=(node,), pods=pods)
 
-    assert found.get_sample_value("tgp_gpus_promised", WHOSE) == 4
+    assert found.get_sample_value("tgp_gpus_bought", WHOSE) == 4
     assert found.get_sample_value("tgp_gpus_allocatable", WHOSE) == 2
     assert found.get_sample_value("tgp_gpus_requested", WHOSE) == 1
 
@@ -167,7 +167,7 @@ def test_five_hundred_requests_are_as_many_series_as_their_classes_and_providers
     requests = [a_request(an_attempt(), key=ObjectKey("team-a", f"train-{number}")) for number in range(500)]
     labels = [sample.labels for family in shown(*requests).collect() for sample in family.samples]
 
-    assert len(labels) == len(PHASES) + 4  # machines, promised, hourly, spent
+    assert len(labels) == len(PHASES) + 4  # machines, bought, hourly, spent
     assert not any("train-" in value or UID in value for row in labels for value in row.values())
 
 

@@ -26,7 +26,7 @@ def test_a_request_costs_on_as_time_passes_and_says_until_when():
 
 
 def test_a_request_without_a_machine_costs_nothing_more():
-    record = an_observation(over(1, "Returned", launched_at=ago(hours=2), ended_at=ago(hours=1), spent="0.40")).record
+    record = an_observation(over(1, "Terminated", launched_at=ago(hours=2), ended_at=ago(hours=1), spent="0.40")).record
 
     assert cost_row_of(record, NOW) == CostRow(0, 400_000)
 

@@ -124,7 +124,7 @@ def test_a_rented_machine_names_its_provider_and_a_machine_you_own_does_not():
 def test_counts_for_metrics_are_no_line_on_the_screen():
     log_capture = LogCapture(Fixed(), conditions=False)
     with log_capture.capturing():
-        LiveJournal(Silent(), Metrics()).note(DisruptionCounted(ObjectKey("ml", "training"), ill=1))
+        LiveJournal(Silent(), Metrics()).note(DisruptionCounted(ObjectKey("ml", "training"), unhealthy=1))
 
     assert not log_capture.rows
 

@@ -153,4 +153,4 @@ def test_a_budget_is_a_bar_that_moves_with_the_time_since_its_status():
     assert said(**half) == "■■■■■■□□□□□□ 50 % of 2 GPU-hours"
     assert said(**half, exhausted_at=NOW) == f"■■■■■■□□□□□□ 50 % of 2 GPU-hours, used up at {NOW:%H:%M:%SZ}"
     over = {**half, "consumed_gpu_hours": "2.5", "exceeded_at": NOW, "next_change_at": NOW}
-    assert said(**over) == f"■■■■■■■■■■■■ 150 % of 2 GPU-hours, hours come back at {NOW:%H:%M:%SZ}"
+    assert said(**over) == f"■■■■■■■■■■■■ 150 % of 2 GPU-hours, more available at {NOW:%H:%M:%SZ}"

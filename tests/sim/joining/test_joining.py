@@ -72,7 +72,7 @@ def test_a_machine_that_never_comes_into_the_tailnet_is_terminated_and_its_key_o
         ready(env)
         failed = env.attempts()[0]
         assert failed["outcome"] == "Failed"
-        assert "the tailnet does not list" in failed["message"]
+        assert "tailnet does not list" in failed["message"]
         assert not env.tailnet.is_valid(first)
         assert len(env.hostnames()) == 1
         assert len(env.book()) == 1

@@ -88,7 +88,7 @@ def test_what_is_passed_through_is_listed():
     assert told["Ready"]["status"] == "True"
     assert told["TemplateUnchecked"]["reason"] == "PassedThrough"
     assert told["TemplateUnchecked"]["message"].startswith(
-        "passed through unchecked, because tgp cannot check them: line 5: UserVolumeConfig/data"
+        "Passed through unchecked, because tgp cannot check them: line 5: UserVolumeConfig/data"
     )
 
 

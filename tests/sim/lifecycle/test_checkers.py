@@ -75,7 +75,7 @@ def test_a_recorder_of_a_good_purchase_reports_nothing():
         write(env, conditions=[a_condition("Terminating", "Deleted")])
         send(env, hand, Call("DELETE", f"/v1/machines/{machine.id}", timeout=SHORT))
         env.world.run(minutes=1)
-        write(env, attempts=[an_attempt(env, endedAt="2026-01-05T09:31:00Z", outcome="Returned")])
+        write(env, attempts=[an_attempt(env, endedAt="2026-01-05T09:31:00Z", outcome="Terminated")])
         env.world.api.local_api.merge_patch(GPU_REQUEST, "default", "train", {"metadata": {"finalizers": None}})
         env.drops()
         env.world.run(minutes=10)

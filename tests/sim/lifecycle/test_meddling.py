@@ -153,7 +153,7 @@ def test_an_attempt_that_a_user_declares_ended_counts_until_its_machine_is_gone(
         ready(env)
         env.wants("second", idleTimeout="Never")
         env.world.run(minutes=5)
-        edit_attempt(env, endedAt=f"{env.world.clock.now():%Y-%m-%dT%H:%M:%SZ}", outcome="Returned")
+        edit_attempt(env, endedAt=f"{env.world.clock.now():%Y-%m-%dT%H:%M:%SZ}", outcome="Terminated")
         env.until(lambda: len(env.simulator.fleet.machines) == 2, minutes=30)
         assert len(env.living()) == 1
         env.until(lambda: "Ready" in (env.phase(), env.phase("second")), minutes=30)

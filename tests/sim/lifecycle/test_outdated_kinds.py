@@ -56,3 +56,23 @@ def test_readiness_names_them():
             return list(replica.operator.troubles())
 
         assert any("spec.maxLifetime" in each for each in env.world.until(troubles()))
+
+
+def test_while_they_cannot_be_read_nothing_is_bought_and_readiness_says_so():
+    """What is recorded of an order would be dropped by an older CRD."""
+    with sim_env("unread kinds") as env:
+        a_class(env.world, "rented")
+        env.world.api.faults.on("error-before", where=lambda hit: hit.route.plural == "customresourcedefinitions")
+        replica = Replica(env.world, "one")
+        env.wants(idleTimeout="Never")
+
+        async def troubles() -> list[str]:
+            return list(replica.operator.troubles())
+
+        env.world.run(minutes=5)
+        assert env.living() == []
+        assert env.condition("Launched")[1] == "NodeClassNotSeen"
+        assert any("CRDs were not compared" in each for each in env.world.until(troubles()))
+        env.world.api.faults.off("error-before")
+        env.until(lambda: env.phase() == "Ready", minutes=15)
+        assert env.world.until(troubles()) == []

@@ -96,7 +96,7 @@ KILLS: dict[str, Kill] = {
     "readopted-at-any-price": Kill("dear-when-wiped", "I27"),
     "ready-node-ignored": Kill("denied", "I27"),
     "ready-without-the-mesh": Kill("wrong-address", "J5"),
-    "repair-without-halt": Kill("half-are-ill", "machines were replaced although many were ill at once"),
+    "repair-without-halt": Kill("half-are-unhealthy", "machines were replaced although many were unhealthy at once"),
     "reserves-at-the-listed-price": Kill("dearer-when-ordered", "the class costs"),
     "reset-with-every-leader": Kill("reset-before-a-restart", "one reset was done more than once"),
     "restored-copy-buys": Kill("restored", "I13"),
@@ -109,7 +109,7 @@ KILLS: dict[str, Kill] = {
     "shared-with-marketplace-hosts": Kill("a-marketplaces-host", "J7"),
     "short-settle": Kill("cut-off-while-it-orders", "I9"),
     "stopped-is-gone": Kill("outbid", "I9"),
-    "strays-halt-the-sweep": Kill("declared-over", "I2"),
+    "unclaimed-halt-the-sweep": Kill("declared-over", "I2"),
     "tenant-reaches-all-namespaces": Kill(
         "budget-of-a-tenant-over-all-namespaces", "a tenant evicted the pods of others"
     ),

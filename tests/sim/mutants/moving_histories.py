@@ -56,7 +56,7 @@ def drifts_at_its_limit(seed: str) -> None:
             assert len(requests(env)) == 1, "a replacement was ordered beyond the limit"
 
 
-def half_are_ill(seed: str) -> None:
+def half_are_unhealthy(seed: str) -> None:
     """Something that machines share fails: replacing them all would move every pod, and cost twice."""
     with sim_env(seed, kubelets=QUICK) as env:
         begin(env)
@@ -66,7 +66,7 @@ def half_are_ill(seed: str) -> None:
         for name in sorted(before)[:2]:
             set_condition(env, node_of(env, name), "KernelDeadlock", "True")
         env.world.run(minutes=30)
-        assert names(env) == before, "machines were replaced although many were ill at once"
+        assert names(env) == before, "machines were replaced although many were unhealthy at once"
 
 
 def a_little_cheaper(seed: str) -> None:
@@ -127,7 +127,7 @@ MOVING: tuple[Callable[[str], None], ...] = (
     leave_one_by_one,
     drifts_and_is_taken_back,
     drifts_at_its_limit,
-    half_are_ill,
+    half_are_unhealthy,
     a_little_cheaper,
     a_service_beside_a_job_that_ends,
     two_pools_of_which_one_is_closed,

@@ -8,9 +8,10 @@ import msgspec
 
 from tgp.api.values import go_duration, rfc3339
 from tgp.core.model.facts import (
+    DrainBlocked,
     ExpiresSoon,
     LaunchFailed,
-    LimitHolds,
+    LimitReached,
     MachineFact,
     MachineLaunched,
     MachineLost,
@@ -22,7 +23,6 @@ from tgp.core.model.facts import (
     MeshJoined,
     NodeInitialized,
     NodeRegistered,
-    ProtectionHolds,
     TerminationFailing,
 )
 from tgp.core.model.money import about, total
@@ -65,14 +65,14 @@ def event_message(fact: MachineFact, titled: Callable[[str], str]) -> EventMessa
             return EventMessage("MachineTerminated", f"{_machine(fact, titled)} was terminated; {cost}")
         case MachineLost():
             return EventMessage("Lost", f"{_machine(fact, titled)} was lost: {fact.why}", warning=True)
-        case LimitHolds():
+        case LimitReached():
             who = f"Pool {fact.pool}" if fact.pool else f"Class {fact.node_class}"
             return EventMessage("LimitReached", f"{who}: {fact.why}", warning=True)
         case ExpiresSoon():
             more = f". {fact.why_fixed}" if fact.why_fixed else "; raise maxLifetime to keep the machine longer"
             return EventMessage("ExpiresSoon", f"Request expires at {rfc3339(fact.at)}{more}", warning=True)
-        case ProtectionHolds():
-            return EventMessage("ProtectionHolds", f"Termination waits for {fact.who}")
+        case DrainBlocked():
+            return EventMessage("DrainBlocked", f"Termination waits for {fact.who}")
         case TerminationFailing():
             asked = "once" if fact.tries == 1 else f"{fact.tries} times"
             costs = f"is still billed at {about(fact.hourly_microusd)}/h; termination was requested {asked}"

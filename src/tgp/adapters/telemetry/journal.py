@@ -23,6 +23,7 @@ from tgp.core.model.facts import (
     ConditionChanged,
     DisruptionCounted,
     DisruptionNoted,
+    DrainBlocked,
     ExpiresSoon,
     Fact,
     HistoryRewound,
@@ -41,7 +42,7 @@ from tgp.core.model.facts import (
     LeadershipWon,
     LeaseFailing,
     LeaseReached,
-    LimitHolds,
+    LimitReached,
     MachineFact,
     MachineLaunched,
     MachineLost,
@@ -70,12 +71,11 @@ from tgp.core.model.facts import (
     PodNominated,
     PodsMoved,
     PoolFact,
-    ProtectionHolds,
     ProviderFailing,
     ProviderRecovered,
     ReconcileFailed,
     ReplacementBilled,
-    RequestWithdrawn,
+    RequestReplanned,
     RightsMissing,
     SavingsPromised,
     ScaleUpNotTriggered,
@@ -100,7 +100,7 @@ BY_OTHERS = (
 STEPS = (MachineOrdered, NodeRegistered, NodeInitialized, MeshJoined)
 MILLION = 1_000_000
 MARKET_OUTCOMES = frozenset({"SoldOut", "Busy", "NotOrdered"})  # ordinary in a market: the next offer is tried
-QUICK_PLANS = "until that calculation ends, quick plans order machines, which may cost more"
+QUICK_PLANS = "Simpler plans are used until it ends and may cost more."
 
 
 class LiveJournal:
@@ -178,7 +178,7 @@ class LiveJournal:
                 | DisruptionCounted()
                 | SavingsPromised()
                 | ReplacementBilled()
-                | RequestWithdrawn()
+                | RequestReplanned()
                 | PodNominated()
                 | NominationUnsupported()
             ):
@@ -218,8 +218,8 @@ class LiveJournal:
                     self._metrics.enforcement_actions.labels(*fact.budget, fact.action, fact.outcome).inc()
                 self._events.emit(fact.subject, warning=fact.warning, reason=fact.outcome, message=fact.message)
             case PodGateLifted():
-                why = f"hours of {fact.budgets} are left" if fact.budgets else "no budget holds it"
-                message = f"Pod may be scheduled: {why}"
+                why = f"{fact.budgets} has GPU-hours left" if fact.budgets else "no budget blocks the pod"
+                message = f"Scheduling gate removed: {why}"
                 self._events.emit(fact.subject, warning=False, reason="GateLifted", message=message)
             case _:
                 assert_never(fact)
@@ -239,8 +239,8 @@ class LiveJournal:
 
     def _disruption(self, fact: DisruptionCounted) -> None:
         labels = (fact.pool.namespace, fact.pool.name)
-        self._metrics.disturbed_nodes.labels(*labels).set(fact.disturbed)
-        self._metrics.ill_nodes.labels(*labels).set(fact.ill)
+        self._metrics.disrupted_nodes.labels(*labels).set(fact.disrupted)
+        self._metrics.unhealthy_nodes.labels(*labels).set(fact.unhealthy)
         self._metrics.repair_halted.labels(*labels).set(fact.halted)
         for reason, count in fact.left.items():
             self._metrics.budget_left.labels(*labels, reason).set(count)
@@ -252,7 +252,7 @@ class LiveJournal:
             case PlanCutShort():
                 self._metrics.plans_cut_short.labels(*fact.subject.key).inc()
                 seconds = f"{fact.within.total_seconds():.0f}s"
-                message = f"No plan for {fact.pods} pods was found within {seconds}: {QUICK_PLANS}"
+                message = f"Planning {fact.pods} pods took longer than {seconds}. {QUICK_PLANS}"
                 self._events.emit(fact.subject, warning=True, reason="PlanCutShort", message=message)
             case NoPodWaits():
                 self._metrics.unserved.clear()
@@ -276,13 +276,15 @@ class LiveJournal:
                 labels = (fact.pool.namespace, fact.pool.name)
                 self._metrics.exchanged.labels(*labels, "paid").inc(fact.paid_microusd / MILLION)
                 self._metrics.exchanged.labels(*labels, "replaced").inc(fact.replaced_microusd / MILLION)
-            case RequestWithdrawn():
-                self._metrics.withdrawn.inc()
-                message = f"Request is deleted, and its pods are planned for again: {fact.why}"
-                self._events.emit(fact.subject, warning=False, reason="Withdrawn", message=message)
+            case RequestReplanned():
+                self._metrics.replanned.inc()
+                message = f"GPURequest deleted: {fact.why}. A new plan is made for its pods."
+                self._events.emit(fact.subject, warning=False, reason="RequestReplanned", message=message)
             case PodNominated():
                 self._metrics.nominations.inc()
-                message = f"Node {fact.node} was bought for this pod, and room is kept for it there"
+                message = (
+                    f"Node {fact.node} was bought for this pod; its capacity is reserved until the pod is scheduled"
+                )
                 self._events.emit(fact.subject, warning=False, reason="Nominated", message=message)
             case NominationUnsupported():
                 message = (
@@ -301,7 +303,7 @@ class LiveJournal:
             case OrphanFound():
                 return self._metrics.orphans_found
             case OrphanTerminationFailing():
-                return self._metrics.error_answers
+                return self._metrics.termination_errors
             case OrphanTerminated():
                 return self._metrics.orphans_terminated
             case OrphanGone():
@@ -335,12 +337,12 @@ class LiveJournal:
                 cost.inc(fact.spent_microusd / MICRO)
             case MachineLost():
                 metrics.lost.labels(fact.provider).inc()
-            case LimitHolds():
-                metrics.limit_holds.labels(fact.node_class).inc()
-            case ProtectionHolds():
-                metrics.protection_holds.inc()
+            case LimitReached():
+                metrics.limit_reached.labels(fact.node_class).inc()
+            case DrainBlocked():
+                metrics.drains_blocked.inc()
             case TerminationFailing():
-                metrics.error_answers.labels(fact.provider).inc()
+                metrics.termination_errors.labels(fact.provider).inc()
             case ExpiresSoon() | MeshJoined():
                 pass  # the condition of the same kind is counted
             case _:

@@ -46,7 +46,7 @@ class BookCollector(Collector):
         for (provider, reason), count in sorted(left_out.items()):
             dropped.add_metric([provider, reason], count)
         yield from (offers, age, failing, dropped, self._best(book))
-        yield CounterMetricFamily("tgp_book_changes", "Times the price book changed", value=book.number)
+        yield CounterMetricFamily("tgp_price_book_changes", "Times the price book changed", value=book.number)
 
     @staticmethod
     def _best(book: PriceBook) -> Metric:

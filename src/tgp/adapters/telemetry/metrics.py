@@ -104,7 +104,7 @@ class Metrics:
         self.plans = Counter("tgp_plans_total", "Plans for all pools by outcome", ["outcome"], registry=of)
         self.plans_cut_short = Counter(
             "tgp_plans_cut_short_total",
-            "Plans that did not end in time, so that quick ones were used",
+            "Plans that timed out; a simpler plan was used",
             ["namespace", "pool"],
             registry=of,
         )
@@ -118,12 +118,12 @@ class Metrics:
         self.unserved = Gauge(
             "tgp_unserved_pods", "Pods that the last plan found no machine for, by reason", ["reason"], registry=of
         )
-        self.withdrawn = Counter(
-            "tgp_withdrawn_requests_total", "Requests of pools that could not buy what was planned", registry=of
+        self.replanned = Counter(
+            "tgp_replanned_requests_total", "Requests of pools that could not buy what was planned", registry=of
         )
         self.moves = Counter(
             "tgp_moves_total",
-            "Machines that leave, or whose move was taken back",
+            "Moves of machines, by result",
             ["reason", "outcome"],
             registry=of,
         )
@@ -133,8 +133,8 @@ class Metrics:
             ["reason"],
             registry=of,
         )
-        self.disturbed_nodes = Gauge(
-            "tgp_disturbed_nodes", "Nodes that count against disruption budgets", ["namespace", "pool"], registry=of
+        self.disrupted_nodes = Gauge(
+            "tgp_disrupted_nodes", "Nodes that count against disruption budgets", ["namespace", "pool"], registry=of
         )
         self.budget_left = Gauge(
             "tgp_disruption_budget_left",
@@ -142,10 +142,12 @@ class Metrics:
             ["namespace", "pool", "reason"],
             registry=of,
         )
-        self.ill_nodes = Gauge("tgp_ill_nodes", "Nodes of pools that are ill", ["namespace", "pool"], registry=of)
+        self.unhealthy_nodes = Gauge(
+            "tgp_unhealthy_nodes", "Nodes of pools that are unhealthy", ["namespace", "pool"], registry=of
+        )
         self.repair_halted = Gauge(
             "tgp_repair_halted",
-            "1 while too many nodes of a pool are ill at once, so that no ill node is replaced",
+            "1 while too many nodes of a pool are unhealthy at once, so that no unhealthy node is replaced",
             ["namespace", "pool"],
             registry=of,
         )
@@ -260,14 +262,14 @@ class Metrics:
         self.lost = Counter(
             "tgp_lost_total", "Machines that disappeared without a termination by tgp", ["provider"], registry=of
         )
-        self.limit_holds = Counter(
-            "tgp_limit_holds_total", "Times a hard limit stopped a purchase", ["class"], registry=of
+        self.limit_reached = Counter(
+            "tgp_limit_reached_total", "Times a hard limit stopped a purchase", ["class"], registry=of
         )
-        self.protection_holds = Counter(
-            "tgp_protection_holds_total", "Drains that wait for a pod marked do-not-disrupt", registry=of
+        self.drains_blocked = Counter(
+            "tgp_drains_blocked_total", "Drains that wait for a pod marked do-not-disrupt", registry=of
         )
-        self.error_answers = Counter(
-            "tgp_error_answers_total", "Machines still listed after a termination", ["provider"], registry=of
+        self.termination_errors = Counter(
+            "tgp_termination_errors_total", "Machines still listed after a termination", ["provider"], registry=of
         )
         self.orphans_found = Counter(
             "tgp_orphans_found_total", "Machines with a tgp token that no request owns", ["provider"], registry=of

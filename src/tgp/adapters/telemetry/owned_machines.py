@@ -15,7 +15,7 @@ class OwnedMachineRow:
     node_class: str
     machine: str
     state: PowerState
-    wake_seconds: int = 0  # how long it took to wake when that was last measured; 0: never
+    boot_seconds: int = 0  # how long it took to wake when that was last measured; 0: never
 
 
 class OwnedMachineCollector(Collector):
@@ -32,11 +32,11 @@ class OwnedMachineCollector(Collector):
             states.add_metric(labels, count)
         yield states
         wakes = GaugeMetricFamily(
-            "tgp_owned_machine_wake_seconds",
+            "tgp_owned_machine_boot_seconds",
             "Time from the power-on until the machine was ready, as last measured",
             labels=["class", "machine"],
         )
         for row in sorted(rows, key=lambda each: (each.node_class, each.machine)):
-            if row.wake_seconds:
-                wakes.add_metric((row.node_class, row.machine), row.wake_seconds)
+            if row.boot_seconds:
+                wakes.add_metric((row.node_class, row.machine), row.boot_seconds)
         yield wakes

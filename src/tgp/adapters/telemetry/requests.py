@@ -42,7 +42,7 @@ class Sums:
     hourly: Counter[Labels] = field(default_factory=Counter)
     reserved: Counter[Labels] = field(default_factory=Counter)
     spent: Counter[Labels] = field(default_factory=Counter)
-    promised: Counter[Labels] = field(default_factory=Counter)
+    bought: Counter[Labels] = field(default_factory=Counter)
     allocatable: Counter[Labels] = field(default_factory=Counter)
     requested: Counter[Labels] = field(default_factory=Counter)
     unreachable: Counter[Labels] = field(default_factory=Counter)
@@ -72,7 +72,7 @@ class RequestCollector(Collector):
         counts = (
             ("tgp_requests", "Requests", ["phase"], sums.phases),
             ("tgp_machines", "Machines that are billed", SHARED, sums.machines),
-            ("tgp_gpus_promised", "GPUs of the billed machines, as bought", SHARED, sums.promised),
+            ("tgp_gpus_bought", "GPUs of the billed machines, as bought", SHARED, sums.bought),
             ("tgp_gpus_allocatable", "GPUs that the Nodes of these machines offer", SHARED, sums.allocatable),
             ("tgp_gpus_requested", "GPUs that pods on these Nodes request", SHARED, sums.requested),
             ("tgp_terminations_failing", "Machines still listed after their termination", ["provider"], sums.failing),
@@ -139,7 +139,7 @@ class RequestCollector(Collector):
 
     def _add_gpus(self, sums: Sums, record: KubeObject[GPURequest], attempt: Attempt) -> None:
         labels, offer = _labels(record, attempt), attempt.offer
-        sums.promised[labels] += (offer.gpu_count or 0) if offer is not None else 0
+        sums.bought[labels] += (offer.gpu_count or 0) if offer is not None else 0
         name = record.value.status.node_name if record.value is not None else None
         node = self._node(name) if name else None
         if node is None:

@@ -26,7 +26,7 @@ from tgp.core.model.facts import (
     PodNominated,
     PodsMoved,
     ReplacementBilled,
-    RequestWithdrawn,
+    RequestReplanned,
     SavingsPromised,
     ScaleUpNotTriggered,
     ScaleUpTriggered,
@@ -40,7 +40,7 @@ KEPT = 200  # lines; more than any screen shows
 COUNTS = (DisruptionCounted, MoveEnded, NoPodWaits, PlanMade, PodsMoved, ReplacementBilled, SavingsPromised)
 ROUTINE = frozenset({"reconcile deferred", *(fact.__name__ for fact in COUNTS)})
 JOINS = (JoinApproved, JoinDenied, JoinApprovedByOthers)
-PURCHASES = (PlanCutShort, ScaleUpTriggered, ScaleUpNotTriggered, PodNominated, NominationUnsupported, RequestWithdrawn)
+PURCHASES = (PlanCutShort, ScaleUpTriggered, ScaleUpNotTriggered, PodNominated, NominationUnsupported, RequestReplanned)
 OTHERS = (AnnotationIgnored, DisruptionNoted, ObjectUnreadable)
 SHOWN_AS_EVENTS = frozenset(
     fact.__name__ for fact in (*get_args(MachineFact), *get_args(BudgetFact), *JOINS, *PURCHASES, *OTHERS)

@@ -100,7 +100,7 @@ def budget_message(budget: GPUWorkloadBudget, told: str, now: datetime) -> str:
         share, of = spent, f"${limit}"
     shown = f"{bar(share)} {share * 100:.0f} % of {of}"
     if status.exceeded_at is not None:
-        back = f", hours come back at {moment(status.next_change_at, now)}" if status.next_change_at is not None else ""
+        back = f", more available at {moment(status.next_change_at, now)}" if status.next_change_at is not None else ""
         return f"{shown}{back}"
     return f"{shown}, used up at {moment(status.exhausted_at, now)}" if status.exhausted_at is not None else shown
 

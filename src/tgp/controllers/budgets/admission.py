@@ -16,6 +16,7 @@ from tgp.api.resource import (
 )
 from tgp.controllers.budgets.gated_pods import GatedPods, asks
 from tgp.controllers.budgets.memory import BudgetMemory
+from tgp.controllers.budgets.releases import Outcome, Releases
 from tgp.controllers.budgets.tracker import BudgetTracker
 from tgp.core.budgets.admission import (
     DENIES,
@@ -43,7 +44,7 @@ from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
 from tgp.ports.clock import Clock
-from tgp.ports.cluster import Cluster, ClusterError, Conflict, Forbidden, NotFound
+from tgp.ports.cluster import Cluster, ClusterError, Forbidden, NotFound
 from tgp.ports.journal import Journal
 
 LOOKED_AGAIN = timedelta(seconds=60)  # at pods behind a gate: hours come back as time passes
@@ -90,7 +91,7 @@ class GateReconciler:
         self._gated = gated
         self._pods = pods
         self._tracker = tracker
-        self._cluster = cluster
+        self._releases = Releases(cluster, journal)
         self._journal = journal
         self._clock = clock
 
@@ -101,17 +102,15 @@ class GateReconciler:
         now = self._clock.now()
         if self._gated.unreadable(key.name):
             return now + LOOKED_AGAIN
-        again = False
         going = self._going(key.name, pods, now)
         if going:  # one list that shows no budget lets no pod go
             await self._list_budgets()
             pods = self._gated.of(key.name)
             going = self._going(key.name, pods, now)
-        for pod in going:
-            again = not await self._lift(pod) or again
-        if again:
+        outcomes = [await self._lift(pod, now) for pod in going]
+        if Outcome.OUTDATED in outcomes:
             return now + timedelta(seconds=1)
-        return now + LOOKED_AGAIN if len(going) < len(pods) else None
+        return now + LOOKED_AGAIN if len(going) < len(pods) or Outcome.REFUSED in outcomes else None
 
     def _going(self, namespace: str, pods: list[Pod], now: datetime) -> list[Pod]:
         """Those that every budget they belong to lets go, in the order in which they go."""
@@ -152,25 +151,14 @@ class GateReconciler:
             and not memory.runs(short_uid(pod))
         )
 
-    async def _lift(self, pod: Pod) -> bool:
-        """False: the pod has changed since it was seen."""
+    async def _lift(self, pod: Pod, now: datetime) -> Outcome:
         left = [{"name": gate} for gate in pod.gates if gate != GATE]
-        try:
-            await self._cluster.patch(
-                POD,
-                pod.key,
-                {"spec": {"schedulingGates": left or None}},
-                uid=uid_text(pod.uid),
-                resource_version=str(pod.resource_version),
-            )
-        except NotFound:
-            return True
-        except Conflict:
-            return False
-        budgets = ", ".join(key.name for key, spec in self._gated.holders(pod.key.namespace) if asks(spec, pod))
-        self._journal.note(PodGateLifted(FactSubject(POD, pod.key, uid_text(pod.uid)), budgets))
-        await self._pods.wait_for_own_write(pod.key)  # from then on it counts as on its way
-        return True
+        outcome = await self._releases.change(POD, pod, {"spec": {"schedulingGates": left or None}}, now)
+        if outcome == Outcome.DONE:
+            budgets = ", ".join(key.name for key, spec in self._gated.holders(pod.key.namespace) if asks(spec, pod))
+            self._journal.note(PodGateLifted(FactSubject(POD, pod.key, uid_text(pod.uid)), budgets))
+            await self._pods.wait_for_own_write(pod.key)  # from then on it counts as on its way
+        return outcome
 
 
 class PolicyCheck:

@@ -57,7 +57,7 @@ class AccountArchive:
             await self._table.write(name, account)
         except (Forbidden, Refused) as error:
             message = (
-                f"What budget {budget.name} has used could not be kept in ConfigMap {self._key}: {error}. A new "
+                f"Usage of deleted budget {budget.name} was not saved in ConfigMap {self._key}: {error}. A new "
                 "budget of this name starts at zero"
             )
             self._journal.note(BudgetNoted(about, "AccountNotKept", message, warning=True))

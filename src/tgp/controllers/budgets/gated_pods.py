@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from tgp.adapters.kube.store import Store
 from tgp.api.budget import GPUWorkloadBudget, GPUWorkloadBudgetSpec
-from tgp.core.budgets.admission import GATE, GATES, LABEL, LABEL_OF_SEVERAL, meets, spans
+from tgp.core.budgets.admission import GATE, GATES, LABEL, LABEL_OF_SEVERAL, OFF, meets, spans
 from tgp.core.budgets.quota import spec_problem
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
@@ -38,8 +38,8 @@ class GatedPods:
         return list(self._pods.by_index(GATED_PODS, namespace))
 
     def of_budget(self, key: ObjectKey, spec: GPUWorkloadBudgetSpec) -> list[Pod]:
-        """Those that belong to a budget."""
-        if spec.enforcement.admission != GATES:
+        """Those that belong to a budget, and are held by it: also by one that turned to Deny after they were gated."""
+        if spec.enforcement.admission == OFF:
             return []
         where = [namespace for namespace in self._pods.filed(GATED_PODS) if self.covers(key, spec, namespace)]
         return [pod for namespace in where for pod in self.of(namespace) if asks(spec, pod)]
@@ -85,7 +85,7 @@ class GatedPods:
     def holders(self, namespace: str) -> Iterator[tuple[ObjectKey, GPUWorkloadBudgetSpec]]:
         """The budgets that may hold pods of this namespace behind a gate."""
         for record in self._budgets.values():
-            if record.value is None or record.deleting or record.value.spec.enforcement.admission != GATES:
+            if record.value is None or record.deleting or record.value.spec.enforcement.admission == OFF:
                 continue
             if self.covers(record.key, record.value.spec, namespace):
                 yield record.key, record.value.spec

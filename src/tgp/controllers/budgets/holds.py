@@ -5,7 +5,6 @@ the objects alone, so a new process takes off what an earlier one has left.
 """
 
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -15,6 +14,7 @@ from tgp.api.resource import JOB, POD
 from tgp.controllers.budgets.api_groups import ApiGroups
 from tgp.controllers.budgets.indexes import BUDGET_PODS, PAUSED_JOBS, marked, unplaced
 from tgp.controllers.budgets.memory import BudgetMemory
+from tgp.controllers.budgets.releases import HOLD, RELEASE, Outcome, Releases
 from tgp.controllers.budgets.tracker import BudgetTracker
 from tgp.core.budgets.admission import EXACT, LABEL, LABEL_OF_SEVERAL
 from tgp.core.budgets.pause import PAUSED_AT, PAUSED_BY, held_back, manager_of, resume_change
@@ -28,7 +28,7 @@ from tgp.core.model.pod import COUNTED, Pod
 from tgp.core.model.record import uid_text
 from tgp.core.model.workload import Job
 from tgp.ports.clock import Clock
-from tgp.ports.cluster import Cluster, Conflict, NotFound
+from tgp.ports.cluster import Cluster
 from tgp.ports.journal import Journal
 
 LOOK_AGAIN = timedelta(seconds=15)  # hours come back second by second
@@ -58,7 +58,7 @@ class HoldsReconciler:
         self._pods = pods
         self._jobs = jobs
         self._tracker = tracker
-        self._cluster = cluster
+        self._releases = Releases(cluster, journal)
         self._journal = journal
         self._clock = clock
         self._gone_on: dict[
@@ -77,9 +77,9 @@ class HoldsReconciler:
             return now + LOOK_AGAIN
         late = False
         for pod in uncounted:
-            late = not await self._change_pod(pod, finalizers((*pod.finalizers, COUNTED))) or late
+            late = not await self._change_pod(pod, finalizers((*pod.finalizers, COUNTED)), now, HOLD) or late
         for pod in pods:
-            late = not await self._look_at_pod(pod) or late
+            late = not await self._look_at_pod(pod, now) or late
         if late:
             return now + AT_ONCE
         await self._groups.look(jobs)
@@ -169,21 +169,17 @@ class HoldsReconciler:
             return
         if manager_of(job, self._groups.known):
             if not self._still_held(job.annotations.get(PAUSED_BY, "")):
-                await self._change_job(job, resume=False)
+                await self._change_job(job, now, resume=False)
         elif not job.suspended:  # resumed by others: our marks say nothing any more
-            await self._change_job(job, resume=False)
-        elif going:
-            await self._change_job(job, resume=True)
+            await self._change_job(job, now, resume=False)
+        elif going and await self._change_job(job, now, resume=True):
             self._gone_on[uid_text(job.uid)] = job, now
             self._tell(job)
 
-    async def _change_job(self, job: Job, *, resume: bool) -> None:
+    async def _change_job(self, job: Job, now: datetime, *, resume: bool) -> bool:
+        """Whether it was changed. One that was not is looked at again soon."""
         change = resume_change(job.annotations, resume=resume)
-        version = str(job.resource_version)
-        try:
-            await self._cluster.patch(JOB, job.key, change, resource_version=version, uid=uid_text(job.uid))
-        except NotFound:
-            return
+        return await self._releases.change(JOB, job, change, now) == Outcome.DONE
 
     def _tell(self, job: Job) -> None:
         budget = _key(job.annotations.get(PAUSED_BY, ""))
@@ -201,25 +197,19 @@ class HoldsReconciler:
 
     # -- pods ----------------------------------------------------------------------------------------------------------
 
-    async def _look_at_pod(self, pod: Pod) -> bool:
-        """Take off what has no reason any more; whether that succeeded."""
+    async def _look_at_pod(self, pod: Pod, now: datetime) -> bool:
+        """Take off what has no reason any more. False: its kubelet has changed it meanwhile."""
         if COUNTED in pod.finalizers and self._is_counted(pod):
-            return await self._change_pod(pod, finalizers(each for each in pod.finalizers if each != COUNTED))
+            return await self._change_pod(pod, finalizers(each for each in pod.finalizers if each != COUNTED), now)
         if PAUSED_AT not in pod.annotations or pod.over or pod.deleting:
             return True
-        if self._still_held(pod.annotations.get(PAUSED_BY, "")):
+        by = self._tracker.held(_key(pod.annotations.get(PAUSED_BY, "")))
+        if self._still_held(pod.annotations.get(PAUSED_BY, "")) and by is not None and short_uid(pod) in by.pods:
             return True
-        return await self._change_pod(pod, resume_change(pod.annotations, resume=False))
+        return await self._change_pod(pod, resume_change(pod.annotations, resume=False), now)
 
-    async def _change_pod(self, pod: Pod, change: Mapping[str, Any]) -> bool:
-        """False: its kubelet has changed it meanwhile."""
-        version = str(pod.resource_version)
-        with suppress(NotFound):
-            try:
-                await self._cluster.patch(POD, pod.key, change, resource_version=version, uid=uid_text(pod.uid))
-            except Conflict:
-                return False
-        return True
+    async def _change_pod(self, pod: Pod, change: Mapping[str, Any], now: datetime, reason: str = RELEASE) -> bool:
+        return await self._releases.change(POD, pod, change, now, reason=reason) != Outcome.OUTDATED
 
     def _uncounted(self, namespace: str) -> list[Pod]:
         """Pods of budgets that count exactly, without the finalizer."""

@@ -40,6 +40,7 @@ class BudgetMemory:
     # Those that count no longer, and are still there: until when they counted.
     finished: dict[bytes, int] = field(default_factory=dict)
     waiting: set[bytes] = field(default_factory=set)  # pods without a Node that it selects, or did once
+    waited: dict[bytes, int] = field(default_factory=dict)  # open pods without a start: when one last came without
     changed_at: datetime | None = None  # since when spans wait to be written
     # A list did not show them: closed if pods are shown.
     missing: dict[bytes, tuple[Pod, Sighting]] = field(default_factory=dict)
@@ -102,9 +103,19 @@ class BudgetMemory:
         if not pod.node and self.weights.units(pod.requests) and self.belongs(pod):
             self.waiting.add(short_uid(pod))
 
+    def let_go(self, uid: bytes, now: int) -> None:
+        """It runs on, and counts no longer: the budget selects others now."""
+        self.waiting.discard(uid)
+        self.waited.pop(uid, None)
+        self.missing.pop(uid, None)
+        self.pods.pop(uid, None)
+        self.account.let_go(uid, now)
+
     def see(self, pod: Pod, seen: Sighting, now: int, since: int | None = None) -> bool:
         """Whether that opened, cut or closed a span; if it closed one, what the pod used is kept by its name."""
         held = self.account.open.get(seen.uid)
+        if seen.start is not None or seen.end is not None:
+            self.waited.pop(seen.uid, None)
         changed = self.account.see(seen, now, since)
         name = str(pod.key) if self.spec.namespace_selector is not None else pod.key.name
         if changed and (row := ended_pod(name, held, seen)) is not None:

@@ -60,16 +60,18 @@ ITS_TURN = timedelta(seconds=1)  # after a look at whether a stricter budget has
 EMPTY_AGAIN = timedelta(seconds=30)  # after lists without any pod
 NEWER = (
     "A newer version of the operator wrote this account: this version does not change it, and enforces nothing. "
-    "Next: update the operator"
+    "Next: update the operator."
 )
-CLAIMS = "{} devices by ResourceClaims (DRA): their GPUs are not counted. To count them, request the GPUs as a resource"
+CLAIMS = (
+    "{} devices by ResourceClaims (DRA): their GPUs are not counted. To count them, request the GPUs as a resource."
+)
 FULL = (
-    "The account has no room for every running pod: the {} smallest are kept as one sum. If one of them ends while no "
-    "operator runs, it counts until an operator runs again. Next: split the budget"
+    "Too many running pods: the {} smallest are tracked together. If one ends while the operator is down, it counts "
+    "until the operator runs again. Next: split the budget."
 )
-STALE = "The API server sends no changes of pods: until it does, every pod counts as running"
-BLOCKED = "Pods that should be {0} cannot be {0} now: {1}. Their Events say why. They are tried again every minute"
-LOST = "The account was missing or could not be read. It was rebuilt from the pods that exist: real use may be higher"
+STALE = "No pod updates from the API server; every pod counts as running until updates return."
+BLOCKED = "Pods that should be {0} cannot be {0} now: {1}. Their Events say why. They are tried again every minute."
+LOST = "The account was missing or could not be read. It was rebuilt from the pods that exist: real use may be higher."
 
 
 class BudgetReconciler:

@@ -158,7 +158,8 @@ class BudgetTracker:
         made_at = seconds(record.created_at or now)
         lost = False
         try:
-            account = unpack(status.account) if status.account else fresh_account(spec.quota, made_at)
+            own = unpack(status.account, seconds(now)) if status.account else None
+            account = own if own is not None else fresh_account(spec.quota, made_at)
         except NotAnAccount:
             account, lost = fresh_account(spec.quota, made_at), True
         if not status.account:
@@ -237,8 +238,12 @@ class BudgetTracker:
     def _respecify(
         self, memory: BudgetMemory, record: KubeObject[GPUWorkloadBudget], spec: GPUWorkloadBudgetSpec
     ) -> None:
-        """A changed spec holds at once for what runs; hours already used stay."""
+        """A changed spec holds at once for what runs; hours already used stay.
+
+        A pod that counts by labels it no longer has stays: no selector of before matched what it has now.
+        """
         now = self._clock.now()
+        belonged = {short_uid(pod) for pod in self._pods.values() if memory.belongs(pod)}
         memory.generation, memory.spec = record.generation, spec
         memory.selector, memory.weights, memory.limits = (
             selector_of(spec.selector),
@@ -249,6 +254,9 @@ class BudgetTracker:
         memory.account = counted_by(memory.account, spec.quota)
         memory.claiming = {short_uid(pod) for pod in self._pods.values() if memory.claims(pod)}
         for pod in self._pods.values():
+            if short_uid(pod) in belonged and not memory.belongs(pod):
+                memory.let_go(short_uid(pod), seconds(now))
+                continue
             self._waits(memory, pod, now)
             if memory.covers(pod.key.namespace) and not pod.finished and counts(pod, memory.weights):
                 self._see(memory, pod, now, since=seconds(now))
@@ -348,8 +356,12 @@ class BudgetTracker:
             return self._goes_on(memory, pod, sight(pod, memory.weights, seconds(now), silent, node), now)
         memory.missing.pop(uid, None)
         held = memory.account.open.get(uid)
-        seen = _as_counted(held, pod, memory, sight(pod, memory.weights, seconds(now), silent, node))
+        began, waited = held.began if held is not None else None, memory.waited.get(uid, 0)
+        found = sight(pod, memory.weights, seconds(now), silent, node, began=began, waited=waited)
+        seen = _as_counted(held, pod, memory, found)
         changed = memory.see(pod, seen, seconds(now), since)
+        if seen.start is None and seen.end is None:
+            memory.waited[uid] = seconds(now) - silent
         if since is not None and not known and seen.start is not None:
             memory.account.charge(UNSURE, max(seen.start, since), seen.end or seconds(now), seen.milli)
         memory.waiting.discard(uid)
@@ -381,7 +393,8 @@ class BudgetTracker:
             # The removal itself came with a later state. A list without it tells only that it went since the last one.
             unheard = int(min(self._silent_for(), 1e9)) if known is last else None
             sure = seconds(now) - unheard if unheard is not None else None
-            gone = sight_gone(last, memory.weights, whole_seconds(now), self._sure(last, sure))
+            held = memory.account.open[uid]
+            gone = sight_gone(last, memory.weights, whole_seconds(now), self._sure(last, sure), began=held.began)
             if sure is None:
                 memory.see(last, gone, seconds(now))
             else:
@@ -450,7 +463,8 @@ class BudgetTracker:
         # A removal that was seen is newer than all that was known. A list without the Node has to be confirmed.
         listed = old.resource_version <= self._nodes.version
         sure = self._sure(pod, seconds(now) - int(min(self._silent_for(), 1e9))) if listed else silent_since(old)
-        memory.missing[uid] = pod, sight_gone(pod, memory.weights, seconds(now), sure)
+        began = memory.account.open[uid].began
+        memory.missing[uid] = pod, sight_gone(pod, memory.weights, seconds(now), sure, began=began)
         memory.changed_at = memory.changed_at or now
         if not listed:
             self._close(memory, uid)

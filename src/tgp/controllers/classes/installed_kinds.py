@@ -16,20 +16,26 @@ from tgp.ports.journal import Journal
 
 SELDOM = timedelta(minutes=10)
 SOON = timedelta(seconds=15)  # while they are outdated, or could not be read
+NOT_COMPARED = "The CRDs were not compared with what this operator needs yet: nothing is launched before"
 
 
 class InstalledKinds:
     def __init__(self, cluster: Cluster, journal: Journal, changed: Callable[[], None]) -> None:
         self._cluster = cluster
         self._journal = journal
-        self._changed = changed  # `outdated` answers otherwise than before
+        self._changed = changed  # `outdated` or `not_compared` answers otherwise than before
         self._words = ""
+        self._known = False  # they were compared once, or may not be
         # By the name of a CRD: the version that was compared last, and what it does not have.
         self._compared: dict[str, tuple[str, tuple[str, ...]]] = {}
 
     def outdated(self) -> str:
-        """Why nothing is bought; empty: they are new enough, or not known."""
+        """Why nothing is bought and no class is ready; empty: they are new enough, or not known."""
         return self._words
+
+    def not_compared(self) -> str:
+        """Why nothing is bought yet: an older CRD would drop what is recorded of an order; empty: that is known."""
+        return "" if self._known else NOT_COMPARED
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -37,12 +43,19 @@ class InstalledKinds:
         while True:
             try:
                 await self._check(wanted)
+                self._first_answer()
                 pause = SOON if self._words else SELDOM
             except Forbidden:  # a role of an older release does not allow it: that stops no purchase
+                self._first_answer()
                 pause = SELDOM
             except (ClusterError, HttpError):
                 pause = SOON
             await asyncio.sleep(pause.total_seconds())
+
+    def _first_answer(self) -> None:
+        if not self._known:
+            self._known = True
+            self._changed()
 
     async def _check(self, wanted: Mapping[str, frozenset[str]]) -> None:
         missing: dict[str, tuple[str, ...]] = {}

@@ -5,6 +5,7 @@ pool moves pods together, cheaper machines are searched for: at most once a minu
 since the last search that may matter.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -22,7 +23,7 @@ from tgp.core.disruption.candidates import HELD_FOR, begins_at, standing_of, why
 from tgp.core.disruption.causes import WHEN_UNDERUTILIZED, FoundExchange, Machine, Standing, holds
 from tgp.core.disruption.drift import stamp_of
 from tgp.core.disruption.ending import EndingMachine
-from tgp.core.disruption.illness import RepairRule, gpus_missing, illness_of
+from tgp.core.disruption.health import RepairRule, gpus_missing, health_problem_of
 from tgp.core.disruption.machine_state import (
     CONDITION,
     is_going,
@@ -39,11 +40,12 @@ from tgp.core.model.attempts import attempts_of, open_attempt, provider_of
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.offer import Offer
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
 from tgp.core.model.spend import INSTANT
-from tgp.core.pools.capacity import ENDED
-from tgp.core.pools.orders import MOVE
+from tgp.core.pools.capacity import ENDED, living
+from tgp.core.pools.orders import MOVE, REPLACES
 from tgp.core.pools.planner.world import SpotKind
 from tgp.core.requests.drain import DISRUPTED
 from tgp.core.requests.node_metadata import pool_uid
@@ -141,6 +143,7 @@ class DisruptionObserver:
         for machine in seen.machines:
             self._memory.failures.learn(machine.record)
         world = self._observer.observe(seen.now, unreserved=frozenset(keys))
+        world = replace(world, world=replace(world.world, taken=self._ordered()))
         stopped = {each.key: each.stopped for each in world.world.pools if each.stopped}
         seen = replace(
             seen, stopped=stopped, ending=self._ending(world.world.spot_loss, seen.now) if seen.standing else {}
@@ -154,6 +157,17 @@ class DisruptionObserver:
             found = await self._compute.run(lambda: refits(seen, keys, world.world, placed, leaving))
             last = self._refits[key] = _Refits(self._clock.boottime(), given, found)
         return seen, world, last.found
+
+    def _ordered(self) -> Mapping[str, int]:
+        """By offer key, replacements that are not launched yet: what they buy is still listed."""
+        expected = (each.record for key, each in self._memory.expected.items() if not self._views.requests.get(key))
+        found = Counter[str]()
+        for record in (*self._views.requests.values(), *expected):
+            if REPLACES in record.annotations and pool_uid(record) and living(record):
+                attempt, offer = open_attempt(attempts_of(record)), self._observer.offer_for(record)
+                if offer is not None and (attempt is None or attempt.launched_at is None):
+                    found[offer.key] += 1
+        return found
 
     def forget(self, key: ObjectKey) -> None:
         self._searches.pop(key, None)
@@ -200,8 +214,7 @@ class DisruptionObserver:
         others, world, refitted = await self._planned(key, others, to_plan(others))
         pools = tuple(each for each in world.world.pools if each.key.namespace == key.namespace)
         machines = with_stopped(seen.standing.values(), pools)
-        rooms = replace(world.world, pools=pools, capacity=refitted.rooms)
-        given = ExchangeInput(rooms, machines, seen.budgets, others.ending)
+        given = ExchangeInput(replace(refitted.world, pools=pools), machines, seen.budgets, others.ending)
         found = await self._compute.run(lambda: exchanges(given))
         before = self._searches[key].worth_since if key in self._searches else {}
         buying = (each for each in found.exchanges if each.orders)
@@ -254,7 +267,7 @@ class DisruptionObserver:
             standing=self._standings(members, now),
             going=frozenset(node.name for each in others if (node := self._node_of(each)) is not None),
             parted=parted_moves(under_way, key.namespace, others),
-            withdrawn=dict(self._memory.withdrawals),
+            replanned=dict(self._memory.replanned),
         )
 
     def _members(
@@ -282,9 +295,9 @@ class DisruptionObserver:
     ) -> dict[str, datetime]:
         """By uid of a request, since when; what is there again, or gone, is forgotten."""
         known = self._missing.pop(pool, {})
-        ill = [each.uid_text for each in records if gpus_missing(each, self._node_of(each))]
-        if ill:
-            self._missing[pool] = {uid: known.get(uid, now) for uid in ill}
+        unhealthy = [each.uid_text for each in records if gpus_missing(each, self._node_of(each))]
+        if unhealthy:
+            self._missing[pool] = {uid: known.get(uid, now) for uid in unhealthy}
         return self._missing.get(pool, {})
 
     def _node_of(self, record: KubeObject[GPURequest]) -> Node | None:
@@ -308,10 +321,11 @@ class DisruptionObserver:
         for rank, each in enumerate(search.found.exchanges):
             begins = begins_at(each.candidates, search.worth_since, now) if each.orders else now
             if now < begins:
-                held = f"the saving has to hold for {go_duration(HELD_FOR)}, until {begins:%Y-%m-%d %H:%M:%S}Z"
+                lasts = f"savings must last {go_duration(HELD_FOR)} before machines are replaced"
+                held = f"waiting until {begins:%Y-%m-%d %H:%M:%S}Z: {lasts}"
                 said |= {one: {"unproven": f"{each.message}; {held}"} for one in each.candidates}
                 continue
-            exchange = FoundExchange(each.message, each.candidates, each.savings.net, rank)
+            exchange = FoundExchange(each.message, each.candidates, each.savings.net, rank, bool(each.orders))
             said |= {one: {"exchange": exchange} for one in each.candidates}
         return said
 
@@ -345,15 +359,15 @@ class DisruptionObserver:
             awaited=name in awaited,
             given_up=self._memory.given_up.get(record.key, ""),
             keeps_place=keeps_place(record, moves),
-            stamp=self._stamp(pool, offer.provider) if offer is not None and pool is not None else "",
-            illness=illness_of(node, gpus_missing(record, node), missing_since, self._repair_rules),
+            stamp=self._stamp(pool, offer) if offer is not None and pool is not None else "",
+            health_problem=health_problem_of(node, gpus_missing(record, node), missing_since, self._repair_rules),
             boot=timedelta(seconds=shape.boot_seconds if shape is not None else 0),
             stays_until=kept_on_until(record, class_of(pool, self._views.classes), now) if pool is not None else None,
         )
 
-    def _stamp(self, pool: GPUNodePool, provider: str) -> str:
+    def _stamp(self, pool: GPUNodePool, offer: Offer) -> str:
         node_class = class_of(pool, self._views.classes)
-        return "" if node_class is None else stamp_of(pool, node_class, provider, self._default_backend)
+        return "" if node_class is None else stamp_of(pool, node_class, offer, self._default_backend)
 
     def _leaving(self, keys: frozenset[ObjectKey]) -> Iterator[Pod]:
         """Pods of other machines, of any pool, that are evicted or will be next."""

@@ -24,7 +24,7 @@ from tgp.controllers.requests.purchase_gatherer import Views
 from tgp.controllers.status_writer import StatusWriter
 from tgp.core.disruption.causes import Machine
 from tgp.core.disruption.drift import STAMP
-from tgp.core.disruption.illness import repair_halted
+from tgp.core.disruption.health import repair_halted
 from tgp.core.disruption.machine_state import (
     CONDITION,
     HALTED,
@@ -34,9 +34,9 @@ from tgp.core.disruption.machine_state import (
     UNCONSOLIDATABLE,
     UNPROVEN,
     budgets_left,
-    disturbed,
+    disrupted,
     halt_text,
-    nodes_and_ill,
+    nodes_and_unhealthy,
     pods_to_move,
     received_at,
 )
@@ -340,13 +340,15 @@ class DisruptionReconciler:
 
     async def _note(self, seen: PoolMachines, now: datetime) -> datetime | None:
         """What is told of the pool; when the numbers change by themselves."""
-        (nodes, ill), (left, edge) = nodes_and_ill(seen), budgets_left(seen, now)
-        halted = repair_halted(ill, nodes)
-        counted = DisruptionCounted(seen.pool.key, sum(disturbed(each) for each in seen.machines), ill, halted, left)
+        (nodes, unhealthy), (left, edge) = nodes_and_unhealthy(seen), budgets_left(seen, now)
+        halted = repair_halted(unhealthy, nodes)
+        going = sum(disrupted(each) for each in seen.machines)
+        counted = DisruptionCounted(seen.pool.key, going, unhealthy, halted, left)
         if self._counted.get(seen.pool.key) != counted:
             self._counted[seen.pool.key] = counted
             self._journal.note(counted)
-        updates = (ConditionUpdate(HALTED, True, "ManyNodesIll", halt_text(ill, nodes)),) if halted else ()
+        text = halt_text(unhealthy, nodes)
+        updates = (ConditionUpdate(HALTED, True, "TooManyUnhealthyNodes", text),) if halted else ()
         await self._pool_status_writer.write(seen.pool, updates)
         return edge
 

@@ -148,7 +148,9 @@ class AccountTable:
         empty = sorted((each.empty_since, each.id) for each in self.known() if each.empty_since is not None)
         unused = [name for _, name in empty if not self._named(name)]
         if not unused:
-            raise TableFull(f"ConfigMap {TABLE} holds {MOST_ACCOUNTS} accounts, and all of them are in use")
+            raise TableFull(
+                f"ConfigMap {TABLE} is full: {MOST_ACCOUNTS} accounts, all in use. Delete a class that is not needed"
+            )
         await self._forget(unused[0])
 
     async def _write(self, account: CloudAccount) -> CloudAccount:

@@ -118,7 +118,7 @@ async def _ask_owned(cloud: Cloud, access: AccountAccess, expected: Iterable[Exp
     (machine,) = access.settings.machines
     if await cloud.status(owned_id(machine.name)) is None:
         return ListResult([])
-    result = ListResult([], gap=f"Machine {machine.name} does not report for which request it is on")
+    result = ListResult([], gap=f"Status endpoint of machine {machine.name} does not return the request token")
     for one in sorted(expected, key=lambda each: each.token)[:MOST_ASKED]:
         found = await cloud.status(one.instance_id or owned_id(machine.name, one.token))
         if found is None:

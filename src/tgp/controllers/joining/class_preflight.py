@@ -169,7 +169,7 @@ def _unchecked(findings: Iterable[ConfigFinding]) -> ConditionUpdate | None:
     listed = [str(each) for each in findings]
     if not listed:
         return None
-    words = f"passed through unchecked, because tgp cannot check them: {_listed(listed)}"
+    words = f"Passed through unchecked, because tgp cannot check them: {_listed(listed)}"
     return ConditionUpdate("TemplateUnchecked", True, "PassedThrough", words, longest=LONGEST)
 
 

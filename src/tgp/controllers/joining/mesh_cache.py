@@ -8,7 +8,7 @@ from tgp.core.joining.mesh.status import Silence, mesh_status_of
 from tgp.core.model.mesh import NO_MESH_NEEDED, NOT_ASKED, TITLES, Backend, Device, MeshStatus, Network
 from tgp.core.model.node import Node
 
-NOT_ASKED_YET = MeshStatus(None, NOT_ASKED, "the mesh was not checked yet")
+NOT_ASKED_YET = MeshStatus(None, NOT_ASKED, "The mesh was not checked yet")
 
 
 class MeshObservation(msgspec.Struct, frozen=True):

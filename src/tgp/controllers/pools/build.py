@@ -115,6 +115,7 @@ def _upkeep(deps: Deps, stores: Stores, pools: Pools) -> Controller:
         cluster=deps.cluster,
         journal=deps.journal,
         clock=deps.clock,
+        announce=stores.plans.send,
     )
     return Controller(
         "pool-requests",

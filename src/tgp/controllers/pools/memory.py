@@ -4,25 +4,31 @@ A new process begins without it: requests tell whom they were bought for, status
 machines of a type had and which machines served no pod.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
-from tgp.core.model.cooldowns import Cooldowns
+from tgp.core.model.backoff import doubled
+from tgp.core.model.conditions import shortened
+from tgp.core.model.cooldowns import Cooldown, Cooldowns
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.offer import Offer
 from tgp.core.pools.machine_failures import MachineFailures
 from tgp.core.pools.machine_types import MachineTypes
 from tgp.core.pools.planner.world import Order
-from tgp.core.pools.runaway import Disagreements, Runaways
+from tgp.core.pools.runaway import UNUSED, Disagreements, Runaways
 from tgp.core.pools.spot_risk import SpotUses
 from tgp.core.requests import cooldown
 
 EXPECTED_FOR = 60.0  # seconds after which a create without an answer will not happen any more
 SAID_AGAIN_AFTER = timedelta(hours=1)  # reasons that come and go
-MOST_WITHDRAWALS = 256  # whose reason is remembered
+MOST_REPLANNED = 256  # whose reason is remembered
+REFUSED = "RequestsRefused"  # the reason of a pool whose GPURequests the API server refuses
+FIRST_REFUSED, LONGEST_REFUSED = timedelta(minutes=1), timedelta(minutes=15)  # how long its pool creates none
+LONGEST_WHY = 300  # characters of what the API server said
 POOL_SAID = "pool/"  # before the uid of a pool, in what was said
 
 
@@ -69,6 +75,15 @@ class WrittenNomination:
     refused: bool = False  # repeating does not help
 
 
+@dataclass(frozen=True, slots=True)
+class PoolStop:
+    """Why a pool buys nothing until then, whatever is on sale."""
+
+    reason: str
+    message: str
+    until: datetime
+
+
 @dataclass
 class PoolMemory:
     expected: dict[ObjectKey, ExpectedRequest] = field(default_factory=dict)
@@ -81,8 +96,10 @@ class PoolMemory:
     types: MachineTypes = field(default_factory=MachineTypes)
     spot: SpotUses = field(default_factory=SpotUses)
     failures: MachineFailures = field(default_factory=MachineFailures)
-    withdrawn: Cooldowns = field(default_factory=Cooldowns)  # offers of requests that could not buy
-    withdrawals: dict[ObjectKey, str] = field(default_factory=dict)  # requests that were withdrawn, and why
+    failed_offers: Cooldowns = field(default_factory=Cooldowns)  # of requests that could not buy, due to the market
+    left_out: dict[ObjectKey, Cooldowns] = field(default_factory=dict)  # by pool: because of something that is its own
+    refused: dict[ObjectKey, Cooldown] = field(default_factory=dict)  # pools whose requests the API server refuses
+    replanned: dict[ObjectKey, str] = field(default_factory=dict)  # requests that were deleted to plan again, and why
     said: dict[str, SaidReasons] = field(
         default_factory=dict
     )  # uid of a pod or pool → why no machine was ordered, as its Events say
@@ -91,17 +108,40 @@ class PoolMemory:
     told_unsupported: set[str] = field(default_factory=set)  # uids of pools that were told that nothing is nominated
 
     def leave_out(self, offer: Offer, why: str, now: datetime) -> None:
-        """Of plans, for a while: a request for it could not buy, or could not be written."""
-        self.withdrawn = cooldown.failed(self.withdrawn, offer, why, now)
+        """Of all plans, for a while: a request for it could not buy, and no other pool's could."""
+        self.failed_offers = cooldown.failed(self.failed_offers, offer, why, now)
 
-    def withdrew(self, key: ObjectKey, why: str) -> None:
-        self.withdrawals[key] = why
-        while len(self.withdrawals) > MOST_WITHDRAWALS:
-            del self.withdrawals[next(iter(self.withdrawals))]
+    def leave_out_for(self, pool: ObjectKey, offer: Offer, why: str, now: datetime) -> None:
+        """Of what this pool plans, for a while: a request of it could not buy, and those of other pools may."""
+        self.left_out[pool] = cooldown.failed(self.left_out.get(pool, Cooldowns()), offer, why, now)
+
+    def refuse(self, pool: ObjectKey, why: str, now: datetime) -> None:
+        """The API server refuses requests of the pool: a quota, a policy, a namespace that ends."""
+        before = self.refused.get(pool)
+        failures = 1 if before is None else before.failures + (now >= before.until)
+        until = now + doubled(FIRST_REFUSED, failures, LONGEST_REFUSED)
+        self.refused[pool] = Cooldown(failures, now, until, shortened(why, LONGEST_WHY))
+
+    def stop_of(self, pool: KubeObject[GPUNodePool], now: datetime) -> PoolStop | None:
+        """None: it may buy."""
+        refused = self.refused.get(pool.key)
+        if refused is not None and refused.cools_down(now):
+            return PoolStop(REFUSED, f"the API server refuses GPURequests of this pool: {refused.why}", refused.until)
+        unused = self.runaways.unused_of(pool.uid_text, pool.generation, now)
+        return PoolStop(UNUSED, unused.message, unused.until) if unused is not None else None
+
+    def forget_pools(self, there: Collection[ObjectKey]) -> None:
+        self.left_out = {key: each for key, each in self.left_out.items() if key in there}
+        self.refused = {key: each for key, each in self.refused.items() if key in there}
+
+    def note_replanned(self, key: ObjectKey, why: str) -> None:
+        self.replanned[key] = why
+        while len(self.replanned) > MOST_REPLANNED:
+            del self.replanned[next(iter(self.replanned))]
 
     def cooldowns(self, market: Cooldowns) -> Cooldowns:
-        """The market's, and those of withdrawn requests."""
-        return replace(market, offers={**self.withdrawn.offers, **market.offers}) if self.withdrawn.offers else market
+        """The market's, and those of requests that could not buy."""
+        return market.with_later(Cooldowns(self.failed_offers.offers))
 
     def forget_requests(self, there: Iterable[ObjectKey]) -> None:
         """Of requests that are gone, and are not expected either."""

@@ -27,7 +27,7 @@ from tgp.core.inventory.limits import Reservation
 from tgp.core.market.sources import machines_of
 from tgp.core.model.attempts import attempts_of
 from tgp.core.model.conditions import condition_in
-from tgp.core.model.cooldowns import Cooldowns
+from tgp.core.model.cooldowns import Cooldown, Cooldowns
 from tgp.core.model.costs import class_of
 from tgp.core.model.hold import Hold
 from tgp.core.model.kube_object import KubeObject
@@ -169,12 +169,16 @@ class WorldObserver:
             nominated.setdefault(room_at[pod.nominated_node].name, []).append(pod)
         rooms = tuple(with_pods(each.room, nominated.get(each.room.name, ())) for each in machines)
         cooldowns = self._cooldowns()
-        runaways = memory.runaways.refusals({**waiting.by_uid, **dict.fromkeys(self._slots())}, now)
+        coming = frozenset(uid for each in machines if each.request is not None for uid in each.pods)
+        runaways = memory.runaways.refusals({**waiting.by_uid, **dict.fromkeys(self._slots())}, now, coming)
         planned = tuple(self._pools(now))
         buying = tuple(each for each in planned if not self._observes(each.pool))
         moments += [*runaways.until.values(), memory.disagreements.next_change(now), _first_end(cooldowns, now)]
-        moments += [held.until for each in planned for held in each.cooldowns.values()]
+        moments += [held.until for each in planned for held in (*each.cooldowns.values(), *each.left_out.values())]
         moments += [ends for pod in demand.pods if pod.annotations and (ends := own_price_until(pod)) is not None]
+        moments += [
+            stop.until for each in self._views.pools.values() if (stop := memory.stop_of(each, now)) is not None
+        ]
         moments += [until for each in buying for until in self._switched_on_again(each, now)]
         world = PlanInput(
             now,
@@ -198,6 +202,7 @@ class WorldObserver:
             not_for=runaways.not_for,
             refused={**memory.disagreements.refusals(demand.pods, now), **runaways.refused},
             gang_members=self._gang_members(demand.pods),
+            held_gangs=demand.held_gangs,
         )
         return PlanObservation(
             world,
@@ -429,6 +434,8 @@ class WorldObserver:
             stopped = self._stopped(record.key, record.value, node_class)
             if not stopped and hold is not None:
                 stopped = f"PurchasesPaused: all purchases are paused ({hold})"
+            if not stopped and (stop := self._memory.stop_of(record, now)) is not None:
+                stopped = f"{stop.reason}: {stop.message}"
             allowed = tuple(self._allowed(node_class.value))
             yield PlannedPool(
                 record.key,
@@ -440,7 +447,13 @@ class WorldObserver:
                 frozenset(name for name, untrusted in allowed if untrusted),
                 self._purchases.sources(node_class.value),
                 self._memory.failures.cooldowns(str(record.key), now),
+                self._left_out(record.key, now),
             )
+
+    def _left_out(self, pool: ObjectKey, now: datetime) -> Mapping[str, Cooldown]:
+        """By key, offers that this pool does not buy now."""
+        found = self._memory.left_out.get(pool, Cooldowns()).offers
+        return {key: each for key, each in found.items() if each.cools_down(now)}
 
     def _class_of(self, pool: GPUNodePool) -> KubeObject[GPUNodeClass] | None:
         return self._views.classes.get(ObjectKey("", pool.spec.node_class_ref.name))

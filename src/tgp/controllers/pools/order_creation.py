@@ -57,13 +57,15 @@ class OrderCreator:
             or pool.generation != before.generation
         ):
             return False  # it changed while the plan was made
+        if (refused := self._memory.refused.get(pool.key)) is not None and now < refused.until:
+            return False  # so was another request of this plan
         if not await self._guard(pool.key, pool.uid_text):
             return False
         class_name = pool.value.spec.node_class_ref.name
         node_class = self._views.classes.get(ObjectKey("", class_name))
         if node_class is not None and node_class.value is not None:
-            stamp = stamp_of(pool.value, node_class.value, wanted.order.offer.provider, self._policy.default_backend)
-            wanted = replace(wanted, marks={**wanted.marks, STAMP: stamp})
+            stamp = stamp_of(pool.value, node_class.value, wanted.order.offer, self._policy.default_backend)
+            wanted = replace(wanted, marks={**wanted.marks, STAMP: stamp}) if stamp else wanted
         for key in free_names(pool, wanted.anchor, self._known):
             manifest = manifest_of(key, wanted, pool, class_name, f"{now:%Y%m%dT%H%M%SZ}")
             self._expect(key, wanted, record_of(manifest, pool))
@@ -76,13 +78,16 @@ class OrderCreator:
                 continue
             except Refused as error:
                 self._forget(key)
-                self._memory.leave_out(wanted.order.offer, f"the API server refused the GPURequest: {error}", now)
+                self._memory.refuse(pool.key, str(error), now)
+                self._announce(pool.key)
                 return False
             except WriteUnknown:
                 return True  # it may exist: it counts until that is known
             except ClusterError:  # nothing was created
                 self._forget(key)
                 raise
+            if self._memory.refused.pop(pool.key, None) is not None:
+                self._announce(pool.key)
             return True
         return False
 

@@ -19,7 +19,7 @@ from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
 from tgp.core.pools.nodepool import SOON_KNOWN
-from tgp.core.pools.orders import AnchoredOrder, family
+from tgp.core.pools.orders import AnchoredOrder
 from tgp.core.pools.planner.world import NO_POOL, Order, Plan, Unserved
 from tgp.core.requests.node_metadata import pool_key
 from tgp.ports.journal import Journal
@@ -123,7 +123,7 @@ class PlanReporter:
 
     @staticmethod
     def _may_tell(pod: Pod, told: dict[str, int]) -> bool:
-        owner = family(pod)
+        owner = pod.controller.uid if pod.controller is not None and pod.controller.uid else uid_text(pod.uid)
         told[owner] = told.get(owner, 0) + 1
         return told[owner] <= EVENTS_PER_OWNER
 
@@ -132,7 +132,7 @@ class PlanReporter:
         for each in unserved[:1]:
             reasons = ",".join(reason.reason for reason in each.reasons)
             if self._memory.news(f"{POOL_SAID}{pool.uid_text}", reasons, now):
-                text = f"{len(unserved)} of its replicas get no machine now. {each.message}"
+                text = f"No machine for {len(unserved)} replica{'s' if len(unserved) != 1 else ''} now. {each.message}"
                 self._journal.note(ScaleUpNotTriggered(FactSubject(GPU_NODE_POOL, pool.key, pool.uid_text), text))
 
 

@@ -239,10 +239,20 @@ class PoolPlanner:
         for pool in abandoned.pools:
             self._announce(pool)
         observed = await self._observed(seen, plan)
-        self._reporter.report(seen, plan, ordered, observed, now)
+        refused = any(each.failed_at == now for each in self._memory.refused.values())
+        soon = now + timedelta(seconds=LEAST_PAUSE) if refused else None  # other pools may serve the pods
+        if ordered or not refused:  # else the next plan tells why nothing was ordered
+            self._reporter.report(seen, plan, ordered, observed, now)
         removed = self._nominator.pace.due
         again = None if removed is None else now + timedelta(seconds=removed - tick)
-        moments = (seen.look_again_at, just_ready.until, abandoned.until, again, self._creator.settled_at(now, tick))
+        moments = (
+            soon,
+            seen.look_again_at,
+            just_ready.until,
+            abandoned.until,
+            again,
+            self._creator.settled_at(now, tick),
+        )
         return min((each for each in moments if each is not None), default=None)
 
     async def _nominate_again(self, now: datetime, tick: float) -> float:
@@ -296,6 +306,7 @@ class PoolPlanner:
         memory.disagreements.learn(memory.placed, waiting, seen.ready_nodes, now)
         memory.forget_requests(record.key for record in self._views.requests.values())
         memory.forget_pods(waiting)
+        memory.forget_pools({pool.key for pool in self._views.pools.values()})
         return seen
 
     async def _planned(self, world: PlanInput, *, observing: bool = False) -> Plan:

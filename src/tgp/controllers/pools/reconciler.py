@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from tgp.api.nodepool import GPUNodePool
@@ -16,6 +16,7 @@ from tgp.controllers.pools.order_creation import POOL_FINALIZER
 from tgp.controllers.requests.indexes import BY_POOL_UID
 from tgp.controllers.requests.purchase_gatherer import Views
 from tgp.controllers.status_writer import StatusWriter
+from tgp.core.model.conditions import ConditionUpdate
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.workload import Namespace
@@ -35,6 +36,8 @@ from tgp.core.pools.status import (
 from tgp.core.requests.node_metadata import pool_uid
 from tgp.ports.clock import Clock
 from tgp.ports.cluster import Cluster, NotFound
+
+STOP_SHOWN = timedelta(seconds=30)
 
 
 class NodePoolReconciler:
@@ -92,7 +95,13 @@ class NodePoolReconciler:
             parts["wouldBuy"] = would_buy_parts(report.would_buy)
             if (limit := limited(report.limited)) is not None:
                 updates.append(limit)
+        stop = self._memory.stop_of(record, self._clock.now())
+        if stop is not None:
+            updates = [each for each in updates if each.type != "Limited"]
+            updates.append(ConditionUpdate("Limited", True, stop.reason, stop.message))
         await self._status_writer.write(record, updates, _changed(record.status, parts))
+        if stop is not None:
+            return stop.until + STOP_SHOWN  # another try may be refused as well: its condition does not come and go
         return counted.at + COUNTED_EVERY if counted is not None and report is not None and report.would_buy else None
 
     async def _leave(self, record: KubeObject[GPUNodePool]) -> None:

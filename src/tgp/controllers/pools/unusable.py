@@ -23,6 +23,7 @@ from tgp.core.pools.runaway import (
     SCHEDULED_WITHIN,
     UNUSABLE,
     Runaways,
+    Serving,
     UnusableMachine,
     failed_machines,
     line_of,
@@ -30,6 +31,7 @@ from tgp.core.pools.runaway import (
     unused_machine,
     unused_since,
 )
+from tgp.core.requests.node_metadata import pool_key, pool_uid
 from tgp.ports.cluster import Cluster, ClusterError
 from tgp.ports.journal import Journal
 
@@ -72,7 +74,10 @@ class UnusableMachines:
         unused, moments, fresh = list(self._unused(waiting)), [], set[str]()
         torn = _torn_gangs(waiting, unused)
         for each in unused:
-            found = unused_machine(each.record, each.node, each.there, each.waiting[0], now)
+            pool = pool_key(each.record)
+            owner = self._views.pools.get(pool) if pool is not None else None
+            generation = owner.generation if owner is not None else 0
+            found = unused_machine(each.record, each.node, each.there, each.waiting[0], now, generation=generation)
             if found is not None and not any(gang_name(pod) in torn for pod in each.waiting):
                 self._runaways.learn(found, now)
                 continue
@@ -84,14 +89,14 @@ class UnusableMachines:
     def forget_served(self, waiting: Mapping[str, Pod], now: datetime) -> None:
         if not len(self._runaways):
             return
-        ready_at = {
-            node.name: record.value.status.ready_at
+        serving = {
+            node.name: Serving(record.value.status.ready_at, pool_uid(record))
             for record in self._views.requests.values()
             if record.value is not None
             and record.value.status.ready_at
             and (node := own_node(self._views.nodes, record)) is not None
         }
-        self._runaways.forget((pod for pod in self._views.pods.values() if pod.node), ready_at, waiting, now)
+        self._runaways.forget((pod for pod in self._views.pods.values() if pod.node), serving, waiting, now)
 
     def restore(self, machines: Iterable[UnusableMachine], now: datetime) -> None:
         for machine in machines:
@@ -106,7 +111,11 @@ class UnusableMachines:
             for machine in newest:
                 before = written.get(machine.token)
                 gone = self._views.requests.get(machine.key) is None
-                if before is None or before.pods != machine.pods or (gone and before.microusd != machine.microusd):
+                if (
+                    before is None
+                    or (before.pods, before.pool) != (machine.pods, machine.pool)
+                    or (gone and before.microusd != machine.microusd)
+                ):
                     await table.keep(machine.token, machine)
         except ClusterError:
             return

@@ -1,4 +1,4 @@
-"""Looks after the requests that pools wrote: withdraws what cannot buy, deletes what is over."""
+"""Looks after the requests that pools wrote: deletes what cannot buy, to plan again, and what is over."""
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -10,11 +10,13 @@ from tgp.api.resource import GPU_REQUEST
 from tgp.controllers.pools.memory import PoolMemory
 from tgp.controllers.requests.indexes import BY_POOL_UID
 from tgp.controllers.requests.purchase_gatherer import Views
-from tgp.core.model.facts import RequestWithdrawn, subject_of
+from tgp.core.model.conditions import condition_in
+from tgp.core.model.facts import RequestReplanned, subject_of
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.offer import Offer
-from tgp.core.pools.upkeep import MOST_FAILED, Leave, PoolRequest, Remove, Withdraw, care_for
+from tgp.core.pools.runaway import left_unused
+from tgp.core.pools.upkeep import MOST_FAILED, Leave, PoolRequest, Remove, Replan, care_for
 from tgp.core.requests.node_metadata import pool_key, pool_uid
 from tgp.core.requests.purchase import takes_over
 from tgp.ports.clock import Clock
@@ -34,6 +36,7 @@ class PoolRequestReconciler:
         cluster: Cluster,
         journal: Journal,
         clock: Clock,
+        announce: Callable[[ObjectKey], None],
     ) -> None:
         self._views = views
         self._memory = memory
@@ -41,6 +44,7 @@ class PoolRequestReconciler:
         self._cluster = cluster
         self._journal = journal
         self._clock = clock
+        self._announce = announce  # that something of this pool has changed
 
     # -- what wakes it -------------------------------------------------------------------------------------------------
 
@@ -62,17 +66,18 @@ class PoolRequestReconciler:
         seen = self._observe(key)
         if seen is None:
             return None
+        self._note_unused(seen)
         care = care_for(seen)
         match care:
             case Leave():
                 return care.until
-            case Withdraw():
+            case Replan():
                 offer = self._offer_for(seen.record)
                 await self._delete(seen.record)
-                if offer is not None and not care.paused and not takes_over(seen.record):
-                    self._memory.leave_out(offer, care.why, seen.now)
-                self._memory.withdrew(key, care.why)
-                self._journal.note(RequestWithdrawn(subject_of(seen.record), care.why))
+                if offer is not None and not care.spared and not takes_over(seen.record):
+                    self._leave_out(seen.pool.key, offer, care, seen.now)
+                self._memory.note_replanned(key, care.why)
+                self._journal.note(RequestReplanned(subject_of(seen.record), care.why))
             case Remove():
                 await self._delete(seen.record)
             case _:
@@ -92,6 +97,20 @@ class PoolRequestReconciler:
             given_up=self._memory.given_up.get(key, ""),
             oldest_failed=self._is_oldest_failed(record, pool),
         )
+
+    def _leave_out(self, pool: ObjectKey, offer: Offer, care: Replan, now: datetime) -> None:
+        if care.market:
+            self._memory.leave_out(offer, care.why, now)
+        else:
+            self._memory.leave_out_for(pool, offer, care.why, now)
+
+    def _note_unused(self, seen: PoolRequest) -> None:
+        """A machine that goes without having served a pod."""
+        disrupted = condition_in(seen.record.status, "Disrupted")
+        ends = seen.record.deleting or (disrupted is not None and disrupted.status is True)
+        found = left_unused(seen.record, seen.pool.generation, seen.now) if ends else None
+        if found is not None and self._memory.runaways.learn(found, seen.now):
+            self._announce(seen.pool.key)
 
     def _pool_of(self, record: KubeObject[GPURequest]) -> KubeObject[GPUNodePool] | None:
         """By uid: a pool of the same name that was created later is another one."""

@@ -57,6 +57,7 @@ def build(
                 WatchSource(stores.sources.store, wakes.of_source),
                 WatchSource(stores.daemon_sets, wakes.waiting_requests),
                 WatchSource(stores.namespaces, wakes.of_namespace),
+                WatchSource(stores.kinds.store, wakes.waiting_requests),
             ),
             also_reads=(stores.disruption_budgets,),
             writes=(stores.requests,),
@@ -91,6 +92,7 @@ def purchases_of(deps: Deps, stores: Stores, instances: Instances) -> PurchaseGa
         consistency=instances.consistency,
         clock=deps.clock,
         outdated_kinds=deps.outdated_kinds,
+        kinds_not_compared=deps.kinds_not_compared,
     )
 
 

@@ -1,7 +1,7 @@
 """Which requests to reconcile when an object changes: those it concerns, and no others.
 
 A request that a user wrote and that waits is woken by every change in the market. Those of a pool may be a thousand,
-and their pool withdraws them soon: they are woken by their own changes, by their class's spec or readiness, by their
+and their pool deletes them soon: they are woken by their own changes, by their class's spec or readiness, by their
 pool, by their class's sources, and when purchases are paused or go on. Beyond that they are looked at every two
 minutes.
 """

@@ -109,10 +109,10 @@ class Launcher:
             cloud, order = await self._gateway.prepare(attempt, launch_input)
         except BootRefused as error:
             memory.refused_for = self._purchases.circumstances(record)
-            await self.withdraw(observation, AbandonAttempt(attempt, "NotOrdered", f"{error.reason}: {error}"), memory)
+            await self.abandon(observation, AbandonAttempt(attempt, "NotOrdered", f"{error.reason}: {error}"), memory)
             return self._clock.now() + UNPACKED_PAUSE
         except (AccountMoved, KeyRefused) as error:
-            await self.withdraw(observation, AbandonAttempt(attempt, "KeyRefused", str(error)), memory)
+            await self.abandon(observation, AbandonAttempt(attempt, "KeyRefused", str(error)), memory)
             return self._clock.now() + SOON
         except CloudError as error:
             return await self._later(observation, attempt, error, memory)
@@ -133,7 +133,7 @@ class Launcher:
         found = found if believed else dataclasses.replace(found, hourly_microusd=None)
         await self._launched(observation, attempt, found, memory, since=found.created_at, told_price=believed)
 
-    async def withdraw(self, observation: RequestObservation, step: AbandonAttempt, memory: RequestMemo) -> None:
+    async def abandon(self, observation: RequestObservation, step: AbandonAttempt, memory: RequestMemo) -> None:
         """Record that there is no machine, and put the offer into cooldown where it was at fault."""
         attempt, outcome, message = step.attempt, step.outcome, in_short(step.message)
         now = self._clock.now().replace(microsecond=0)
@@ -222,7 +222,7 @@ class Launcher:
             memory.sent.discard(attempt.token)
             return await self._later(observation, attempt, error, memory)
         except (SoldOut, OrderRefused, KeyRefused, AccountExhausted) as error:
-            await self.withdraw(observation, AbandonAttempt(attempt, OUTCOMES[type(error)], str(error)), memory)
+            await self.abandon(observation, AbandonAttempt(attempt, OUTCOMES[type(error)], str(error)), memory)
         except OutcomeUnknown as error:
             access = account.access.name
             self._instance_cache.watch(attempt.token, access, account.identities, not_before=self._clock.boottime())
@@ -247,7 +247,7 @@ class Launcher:
             return memory.order_not_before
         memory.busy += 1
         if memory.busy > BUSY_MAX:
-            await self.withdraw(observation, AbandonAttempt(attempt, "Busy", str(error)), memory)
+            await self.abandon(observation, AbandonAttempt(attempt, "Busy", str(error)), memory)
             return self._clock.now() + SOON
         asked = error.retry_after if isinstance(error, CloudBusy) else None
         memory.order_not_before = observation.now + min(asked or BUSY_PAUSE, BUSY_LONGEST)

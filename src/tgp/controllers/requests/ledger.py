@@ -73,14 +73,14 @@ class Ledger:
 
     def __init__(
         self,
-        strays: Callable[[Group], Iterable[Reservation]] = lambda _group: (),
+        unclaimed: Callable[[Group], Iterable[Reservation]] = lambda _group: (),
         *,
         counts: Counts = lambda _record, _attempt: True,
         now: Callable[[], datetime],
     ) -> None:
         self._counts = counts
         self._now = now
-        self._strays = strays  # machines of a class or a pool that no request owns, and that are not gone yet
+        self._unclaimed = unclaimed  # machines of a class or a pool that no request owns, and that are not gone yet
         self._recorded: dict[str, _Entry] = {}  # by uid: what the view shows
         self._noted: dict[str, _Entry] = {}  # by uid: reserved, and perhaps not in the view yet
         self._counted: dict[str, _Entry] = {}  # by uid: what is in the sums, the noted before the recorded
@@ -93,16 +93,16 @@ class Ledger:
         total, own = self._sums.get(group, NOTHING_USED), self._counted.get(without)
         if own is not None and group in own.groups:
             total = total.minus(own.holding)
-        strays = {each.uid: each for each in self._strays(group)}
-        for uid, stray in strays.items():
+        unclaimed = {each.uid: each for each in self._unclaimed(group)}
+        for uid, machine in unclaimed.items():
             counted = self._counted.get(uid)
             if uid != without and (counted is None or group not in counted.groups):
-                total = total.plus(stray)
+                total = total.plus(machine)
         for lost in self._still_presumed(group):
-            if lost.uid not in strays:
+            if lost.uid not in unclaimed:
                 total = total.plus(lost)
         for uid, claims in self._claims.items():
-            proved = [each for each in claims if each.holding.uid not in strays and self._proves(each, group)]
+            proved = [each for each in claims if each.holding.uid not in unclaimed and self._proves(each, group)]
             counted = self._counted.get(uid)
             if uid == without or (counted is not None and group in counted.groups):
                 proved = [each for each in proved if each.until is not None]

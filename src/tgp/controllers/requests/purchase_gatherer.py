@@ -60,7 +60,9 @@ class PurchaseGatherer:
         consistency: Consistency,
         clock: Clock,
         outdated_kinds: Callable[[], str],
+        kinds_not_compared: Callable[[], str],
     ) -> None:
+        self._kinds_not_compared = kinds_not_compared
         self._outdated_kinds = outdated_kinds
         self._views = views
         self._policy = policy
@@ -75,6 +77,8 @@ class PurchaseGatherer:
         assert record.value is not None, "an unreadable request is not reconciled"
         if why := self._outdated_kinds():
             return Why("KindsOutdated", why)
+        if why := self._kinds_not_compared():
+            return Why("NodeClassNotSeen", why)
         home = self._views.namespaces.get(ObjectKey("", record.key.namespace))
         if home is None:
             why = f"Namespace {record.key.namespace} is not in the cache yet; waiting for it before a class is chosen."

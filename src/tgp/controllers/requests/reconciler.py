@@ -166,7 +166,7 @@ class RequestReconciler:
             case Launch():
                 return await self._launcher.order(observation, step, memory)
             case AbandonAttempt():
-                await self._launcher.withdraw(observation, step, memory)
+                await self._launcher.abandon(observation, step, memory)
             case Adopt():
                 await self._launcher.adopt(observation, step, memory)
             case Readopt():

@@ -38,6 +38,11 @@ class OpenPod(NamedTuple):
     first: int | None = None  # when it started, where its span was cut; None: it was not
     before: int = 0  # what it used from there until its start here, in milli-GPU-seconds: that is closed already
 
+    @property
+    def began(self) -> int | None:
+        """When it started; None: it has not."""
+        return self.start if self.first is None else self.first
+
     def cut(self, now: int) -> "OpenPod":
         """The same, open from now on."""
         if self.start is None or now <= self.start:
@@ -171,6 +176,13 @@ class BudgetAccount:
         )
         self.charge_pod(OpenPod(start, milli, rate, seen.sure_until), start, seen.end)
         return True
+
+    def let_go(self, uid: bytes, now: int) -> None:
+        """It counts until now, and may count again later: it has not ended."""
+        self.advance(now)
+        pod = self.open.pop(uid, None)
+        if pod is not None and pod.start is not None:
+            self.charge_pod(pod, pod.start, now)
 
     def reopen(self, seen: Sighting, since: int, now: int) -> None:
         """It was shown as ended at `since`, and runs: what it used meanwhile counts, and is unsure."""

@@ -24,7 +24,7 @@ GATE = "tgp.io/budget"  # the scheduling gate behind which pods wait
 OFF, GATES, DENIES, EXACT = "Off", "Gate", "Deny", "Exact"
 STOPPING = ("Evict", "Pause")  # actions that stop pods
 EXCEEDED = "QuotaExceeded"
-NO_HOURS = "no hours come back while its pods run"
+NO_HOURS = "no GPU-hours become available while its pods run"
 
 # The policies that make it so, each with a binding of the same name, and one for budgets over several namespaces.
 DENY_POLICY, GATE_POLICY, EXACT_POLICY = "tgp-budgets-deny", "tgp-budgets-gate", "tgp-budgets-exact"
@@ -140,7 +140,11 @@ def used_up(key: ObjectKey, budget: GPUWorkloadBudget) -> str:
     hours = quota.gpu_hours if status.quota_gpu_hours is None else status.quota_gpu_hours  # with those on top
     dollars = f", ${status.consumed_usd} of ${quota.usd}" if None not in (status.consumed_usd, quota.usd) else ""
     used = f" ({status.consumed_gpu_hours} of {hours} GPU-hours{dollars})"
-    back = f"hours come back at {rfc3339(status.next_change_at)}" if status.next_change_at is not None else NO_HOURS
+    back = (
+        f"GPU-hours become available at {rfc3339(status.next_change_at)}"
+        if status.next_change_at is not None
+        else NO_HOURS
+    )
     return f"{key} is used up{used if status.consumed_gpu_hours is not None else ''}: {back}"
 
 
@@ -151,8 +155,8 @@ def waits_for(holders: Iterable[tuple[ObjectKey, GPUWorkloadBudget]]) -> str:
         for key, budget in holders
     ]
     if not told:
-        return f"the operator to remove its gate {GATE}: no budget holds it any more"
-    return f"hours of its budget: {'; '.join(told)}. Before that nothing is bought for it"
+        return f"the operator to remove gate {GATE}; no budget blocks the pod now"
+    return f"hours of its budget: {'; '.join(told)}. Until then no machine is bought for the pod"
 
 
 # -- where it cannot work ----------------------------------------------------------------------------------------------
@@ -178,11 +182,11 @@ def unavailable(admission: str, state: PolicyState) -> str:
     effect = "refused" if admission == DENIES else "gated"
     major, minor = NEEDS[admission]
     if minor_of(state.version) < (major, minor):
-        instead = " Next: use admission Deny, or Off" if admission == GATES else " Next: use admission Off"
+        instead = " Next: use admission Deny, or Off." if admission == GATES else " Next: use admission Off."
         if minor_of(state.version) < NEEDS[DENIES]:
-            instead = " Next: use admission Off"
+            instead = " Next: use admission Off."
         return (
-            f"New pods are not {effect}: admission {admission} takes Kubernetes {major}.{minor}, and this is "
+            f"New pods are not {effect}: admission {admission} needs Kubernetes {major}.{minor}; this cluster runs "
             f"{state.version}. Pods are still counted and enforced.{instead}"
         )
     return (

@@ -71,7 +71,7 @@ def next_step(legacy: KubeObject[LegacyBudget], mirror: KubeObject[GPUWorkloadBu
 def refused(why: str) -> MirrorStatus:
     """The API server rejects the mirror: no budget is enforced."""
     verdict = ConditionUpdate(
-        DEGRADED, True, "MirrorRejected", f"{OURS} of this name could not be created, so no usage is counted: {why}"
+        DEGRADED, True, "MirrorRejected", f"No {OURS} of this name could be created, so no usage is counted: {why}"
     )
     return MirrorStatus(dict.fromkeys(MIRRORED), (), (verdict,))
 
@@ -94,7 +94,7 @@ def _of_an_earlier(legacy: KubeObject[LegacyBudget], mirror: KubeObject[GPUWorkl
 def _name_taken(legacy: KubeObject[LegacyBudget]) -> tuple[ConditionUpdate, ...]:
     name, namespace = legacy.key.name, legacy.key.namespace
     why = (
-        f"another {OURS} has the name {name}, so this budget counts no usage: rename one of the two, or "
+        f"Another {OURS} has the name {name}, so this budget counts no usage: rename one of the two, or "
         f"kubectl delete {OURS} {name} -n {namespace}"
     )
     return ConditionUpdate("Ready", False, "NameTaken", why), ConditionUpdate(DEGRADED, True, "NameTaken", why)
@@ -186,14 +186,14 @@ def _ours(legacy: KubeObject[LegacyBudget], edited: tuple[str, ...], held: set[A
     if edited:
         parts = ", ".join(f"spec.{path}" for path in edited)
         why = (
-            f"{parts} of {OURS} {name} was edited directly; the edit stays until the spec of this object changes. To "
-            f"undo the edit, run: kubectl delete {OURS} {name} -n {namespace} (the operator creates it again from this "
-            f"object; hours already used stay)"
+            f"Field {parts} of {OURS} {name} was edited directly; the edit stays until the spec of this object "
+            f"changes. To undo the edit, run: kubectl delete {OURS} {name} -n {namespace} (the operator creates it "
+            f"again from this object; hours already used stay)."
         )
         return [ConditionUpdate(DEGRADED, True, "MirrorEdited", why)]
     if DEGRADED in held:
         return []
-    return [ConditionUpdate(DEGRADED, False, "Mirrored", f"{OURS} {name} enforces this budget")]
+    return [ConditionUpdate(DEGRADED, False, "Mirrored", f"Budget {OURS} {name} enforces this one.")]
 
 
 def _translated(row: Mapping[str, Any], legacy: int, mirror: int) -> dict[str, Any]:

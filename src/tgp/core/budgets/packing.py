@@ -7,15 +7,20 @@ import msgspec
 
 from tgp.api.budget import ACCOUNT_MAX
 from tgp.api.pattern import matches
-from tgp.core.budgets.account import BUCKETS, HOURS_KEPT, PEAKED, REST, SERIES, BudgetAccount, OpenPod
+from tgp.core.budgets.account import BUCKETS, HOUR, HOURS_KEPT, PEAKED, REST, SERIES, BudgetAccount, OpenPod
 from tgp.core.budgets.period import read_period
-from tgp.core.budgets.spans import UID_BYTES
+from tgp.core.budgets.spans import STATUS_DELAY, UID_BYTES
 from tgp.core.model.arrays import Ints, np
 
 VERSION = "1"
 _NONE = -1
 _UNIT = 8  # bytes
 SPARE = 95  # percent of what should fit is tried: pods differ in how they compress
+MOST_UNPACKED = 8 * 2**20  # bytes: of all that fits into the field, and of far less that was made to be large
+MOST_PODS = ACCOUNT_MAX // UID_BYTES  # hashes do not compress
+WIDEST = 86_400  # seconds of a bucket: more than the longest window has
+AHEAD = 3600  # seconds: an account of a later moment than this was not written by a clock that was right
+MOST = 2**62  # of a series in all buckets: sums must fit in 64 bits
 
 
 class NotAnAccount(ValueError):
@@ -87,24 +92,58 @@ def pack(account: BudgetAccount) -> str:
     return f"{VERSION}.{b64encode(body).decode()}"
 
 
-def unpack(text: str) -> BudgetAccount:
-    """Raises NewerAccount or NotAnAccount."""
+def unpack(text: str, now: int | None = None) -> BudgetAccount:
+    """Raises NewerAccount or NotAnAccount. `now`: an account that lies ahead of it is none; None: it may."""
     version, _, encoded = text.partition(".")
     if version != VERSION:
         newer = matches(version, r"^[0-9]{1,9}$") and int(version) > int(VERSION)
         raise NewerAccount(version) if newer else NotAnAccount(version[:8])
     try:
         body = b64decode(encoded, validate=True)
-        document = zlib.decompress(body[4:])
+        document = _decompressed(body[4:])
         if zlib.crc32(document) != int.from_bytes(body[:4], "big"):
             raise NotAnAccount("the checksum differs")
-        packed = _DECODER.decode(document)
-        return _account(packed)
-    except (ValueError, zlib.error, msgspec.DecodeError, IndexError) as error:
+        account = _account(_DECODER.decode(document), now)
+    except (ValueError, zlib.error, msgspec.DecodeError, IndexError, ArithmeticError, OSError, MemoryError) as error:
         raise NotAnAccount(str(error)) from error
+    if wrong := _wrong(account):
+        raise NotAnAccount(wrong)
+    return account
 
 
-def _account(packed: _Packed) -> BudgetAccount:
+def _decompressed(body: bytes) -> bytes:
+    inflate = zlib.decompressobj()
+    document = inflate.decompress(body, MOST_UNPACKED)
+    if not inflate.eof:
+        raise NotAnAccount("it is cut off, or unpacks to more than any account")
+    return document
+
+
+def _wrong(account: BudgetAccount) -> str:
+    """What no account of ours has, and would count wrong or never; empty: nothing."""
+    tables = account.sums, account.peaks, account.hourly
+    starts = [pod.start for pod in account.open.values() if pod.start is not None]
+    checks = (
+        (account.newest == account.at // account.width, "its buckets are of another time"),
+        (account.newest_hour == account.at // HOUR, "its hours are of another time"),
+        (all(int(table.min()) >= 0 for table in tables), "a sum is negative"),
+        (all(float(table.sum(axis=1, dtype=float).max()) < MOST for table in tables), "a sum is too large"),
+        (all(pod.milli >= 0 and pod.before >= 0 for pod in account.open.values()), "a pod uses less than nothing"),
+        (max(starts, default=0) <= account.at, "a pod starts later"),
+        (max(account.ended.values(), default=0) <= account.at + STATUS_DELAY, "a pod ended later"),
+        (0 <= account.reset_at <= account.at, "its reset is later"),
+    )
+    return next((what for right, what in checks if not right), "")
+
+
+def _account(packed: _Packed, now: int | None) -> BudgetAccount:
+    many = len(packed.uids) // UID_BYTES
+    if many + len(packed.ended) > MOST_PODS:
+        raise NotAnAccount("it has more pods than any account")
+    if not 0 < packed.width <= WIDEST:
+        raise NotAnAccount("its buckets have no length")
+    if packed.at < 0 or (now is not None and packed.at > now + AHEAD):
+        raise NotAnAccount("it is of another time")
     account = BudgetAccount(
         packed.width,
         packed.at,
@@ -118,7 +157,6 @@ def _account(packed: _Packed) -> BudgetAccount:
         period=read_period(packed.period),
         reset_at=packed.reset_at,
     )
-    many = len(packed.uids) // UID_BYTES
     starts, millis, rates, sure = (_values(column, many).tolist() for column in packed.open)
     firsts, befores = (_values(column, many).tolist() for column in packed.cut or (b"", b""))
     for number in range(many):

@@ -146,22 +146,18 @@ def unpaused_text(running: Iterable[tuple[Pod, Unpaused]]) -> str:
     said = []
     if others:
         said.append(
-            f"{_count(len(others), 'pod')} cannot be paused and keep running: {_some(others)}. Only Jobs can be "
-            "suspended: run the work as a Job, or set enforcement.action: Evict"
+            f"Pods that keep running because they cannot be paused: {_some(others)}. Only Jobs can be "
+            "suspended: run the work as a Job, or set enforcement.action: Evict."
         )
     if managed:
         names = [f"{job} ({manager})" for job, manager in managed.items()]
         said.append(
             f"Only annotated, because their controller would resume them: {_some(names)}. Stop them there, or set "
-            "enforcement.action: Evict"
+            "enforcement.action: Evict."
         )
-    return ". ".join(said)
+    return " ".join(said)
 
 
 def _some(names: list[str]) -> str:
     rest = len(names) - NAMES_SHOWN
     return ", ".join(names[:NAMES_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

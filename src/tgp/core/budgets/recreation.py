@@ -58,7 +58,7 @@ class OwnerEvictions:
         rest = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
         return (
             f"Evicted pods are created again at once by {', '.join(names[:NAMES_SHOWN])}{rest}: each new pod is "
-            "evicted after a longer wait, up to 1h. Set enforcement.admission: Deny or Gate, or scale the owner down"
+            "evicted after a longer wait, up to 1h. Set enforcement.admission: Deny or Gate, or scale the owner down."
         )
 
     def _is_successor(self, pod: Pod) -> bool:

@@ -18,6 +18,7 @@ from tgp.core.model.record import uid_text
 from tgp.core.requests.node_metadata import PRICE
 
 STATUS_DELAY = 60  # seconds that a kubelet's report may take to reach us
+WATCH_DELAY = 2  # seconds between what happens and what a watch shows: stamps are cut to whole seconds, too
 SILENT_NODE = 50  # seconds without a heartbeat after which the control plane calls a Node silent
 UID_BYTES = 6  # of a pod's uid as the account keeps it: 5,000 open pods share one by chance once in 20 million times
 MOST_MILLI = 10**10  # ten million units per pod: more is counted as this, so that every sum fits in 64 bits
@@ -57,20 +58,32 @@ def counts(pod: Pod, weights: Weights) -> bool:
     return bool(pod.node) and any(weights.asked(pod))
 
 
-def sight(pod: Pod, weights: Weights, seen: int, silent: int = 0, node: Node | None = None) -> Sighting:
+def sight(
+    pod: Pod,
+    weights: Weights,
+    seen: int,
+    silent: int = 0,
+    node: Node | None = None,
+    *,
+    began: int | None = None,
+    waited: int = 0,
+) -> Sighting:
     """A state of the pod that arrived at `seen`, after the view had been silent for that many seconds.
 
     What it shows happened at most so long before as a report and the view may be late, and not before the pod had a
-    Node.
+    Node. `began`: its start, where that is known; `waited`: the last arrival that showed none. The stamp of an end is
+    believed only of a clock whose start was: one that is slow by less than a report may be late would bill less.
     """
     earliest = seen - max(STATUS_DELAY, silent)
     placed = pod.placed_at or pod.created_at
     earliest = max(earliest, min(seconds(placed), seen)) if placed is not None else earliest
-    began, start, end = weights.started(pod), None, None
-    if began is not None:
-        start = believed(began, earliest, seen, earliest if silent > STATUS_DELAY else seen)
+    stamp, start, end = weights.started(pod), began, None
+    if start is None and stamp is not None:
+        least = max(earliest, waited - WATCH_DELAY)
+        start = believed(stamp, least, seen, least if silent > STATUS_DELAY else seen)
     if pod.finished:
-        end = seen if pod.ended_at is None else believed(pod.ended_at, earliest, seen, seen)
+        right = stamp is None or start == seconds(stamp) or silent > STATUS_DELAY
+        end = believed(pod.ended_at, earliest, seen, seen) if pod.ended_at is not None and right else seen
     elif pod.over:
         end = seen
     if start is not None and end is not None:
@@ -91,9 +104,11 @@ def sight_in_list(pod: Pod, weights: Weights, now: int, node: Node | None = None
     return sight(pod, weights, now, now, node)
 
 
-def sight_gone(pod: Pod, weights: Weights, seen: int, sure_until: int | None = None) -> Sighting:
+def sight_gone(
+    pod: Pod, weights: Weights, seen: int, sure_until: int | None = None, *, began: int | None = None
+) -> Sighting:
     """It no longer exists; `pod` is the last state that was seen. `sure_until` None: its removal itself was seen."""
-    last = sight(pod, weights, seen)
+    last = sight(pod, weights, seen, began=began)
     return last if last.end is not None else msgspec.structs.replace(last, end=seen, sure_until=sure_until)
 
 

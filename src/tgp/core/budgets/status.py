@@ -26,6 +26,7 @@ NOTHING_MATCHES = "NothingMatches"  # a reason of Ready
 OWNED = frozenset({READY, EXCEEDED, DEGRADED})
 
 IDLE = "No pod has matched for an hour. Compare spec.selector with the labels of pods that request"
+ACTED = {"Evict": "evicted", "Pause": "paused"}
 IDLE_AFTER = timedelta(hours=1)
 GATHERED = timedelta(seconds=1)  # spans that open or close within it are one write
 PACE = 5  # seconds between two writes for use alone
@@ -148,23 +149,25 @@ def conditions(
     spec: GPUWorkloadBudgetSpec, seen: Assessment, now: Told, act: NextAct | None = None
 ) -> list[ConditionUpdate]:
     """`act`: what happens to which pods, and when; None: nothing does by itself."""
-    ready = ConditionUpdate(READY, True, "Reconciled", "Use is counted")
+    ready = ConditionUpdate(READY, True, "Reconciled", "Use is counted.")
     if now.idle:
-        ready = ConditionUpdate(READY, True, NOTHING_MATCHES, f"{IDLE} {spec.gpu_resource_name}")
+        ready = ConditionUpdate(READY, True, NOTHING_MATCHES, f"{IDLE} {spec.gpu_resource_name}.")
     when = window_words(spec.quota, seen.now)
     use = f"{_hours_used(seen)} were used {when}"
     if seen.usd_quota is not None:
         use += f", and {_usd_used(seen)}"
     if seen.exceeded:
-        back = f"; hours come back at {_time(seen.next_change_at)}" if seen.next_change_at is not None else ""
+        back = (
+            f"; GPU-hours become available at {_time(seen.next_change_at)}" if seen.next_change_at is not None else ""
+        )
         over = ConditionUpdate(EXCEEDED, True, "QuotaReached", f"{use}{back}. {_act_text(spec, act)}")
     elif seen.exhausted_at is not None:
         ends = f"; at this rate the quota is used up at {_time(seen.exhausted_at)}"
         over = ConditionUpdate(EXCEEDED, False, "WithinBudget", f"{use}{ends}. {_act_text(spec, act)}")
     else:
-        over = ConditionUpdate(EXCEEDED, False, "WithinBudget", use)
+        over = ConditionUpdate(EXCEEDED, False, "WithinBudget", f"{use}.")
     if now.trouble is None:
-        well = ConditionUpdate(DEGRADED, False, "ReconcileSucceeded", "No problem was found")
+        well = ConditionUpdate(DEGRADED, False, "ReconcileSucceeded", "No problem was found.")
     else:
         well = ConditionUpdate(DEGRADED, True, now.trouble.reason, now.trouble.message)
     return [ready, over, well]
@@ -174,12 +177,12 @@ def _act_text(spec: GPUWorkloadBudgetSpec, act: NextAct | None) -> str:
     """What will happen to whom, and when."""
     action = spec.enforcement.action
     if act is None or action == "AlertOnly":
-        return f"Action: {action}"
+        return f"Action: {action}."
     names = [pod.key.name for pod in act.pods]
     if not names:
-        return f"Action: {action}, of no pod now"
+        return f"Action: {action}; no pod can be {ACTED[action]} now."
     more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
-    return f"Action: {action} from {_time(act.at)}, in this order: {', '.join(names[:NAMES_SHOWN])}{more}"
+    return f"Action: {action} from {_time(act.at)}, in this order: {', '.join(names[:NAMES_SHOWN])}{more}."
 
 
 def _hours_used(seen: Assessment) -> str:
@@ -206,7 +209,7 @@ def alert_text(name: str, seen: Assessment) -> str:
 
 def inherited_text(spec: GPUWorkloadBudgetSpec, seen: Assessment, deleted_at: int) -> str:
     return (
-        f"A budget of this name was deleted at {_time(deleted_at)}, and what it had used still counts: "
+        f"Usage of the budget with this name, deleted at {_time(deleted_at)}, still counts: "
         f"{short_text(hours_text(seen.used))} of {spec.quota.gpu_hours} GPU-hours are used"
     )
 

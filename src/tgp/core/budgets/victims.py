@@ -148,7 +148,7 @@ def run_on_text(running: Mapping[str, datetime]) -> str:
     rest = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
     return (
         f"Evicted pods still run and count, because their own grace period is long: {', '.join(names[:NAMES_SHOWN])}"
-        f"{rest}. To end them sooner set enforcement.podGracePeriodSeconds"
+        f"{rest}. To end them sooner set enforcement.podGracePeriodSeconds."
     )
 
 

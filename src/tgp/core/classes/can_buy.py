@@ -48,7 +48,7 @@ def judge_buying(buying: Buying) -> ConditionUpdate:
     """
     ranking = buying.ranking
     if len(ranking):
-        return ConditionUpdate("CanBuy", True, "OffersFit", "offers of the class's providers match the class")
+        return ConditionUpdate("CanBuy", True, "OffersFit", "Offers of the class's providers match the class.")
     never, unknown, hopeful = {}, [], []
     for standing in buying.standings:
         if why := _never(buying, standing):
@@ -59,15 +59,15 @@ def judge_buying(buying: Buying) -> ConditionUpdate:
             hopeful.append(standing.name)
     if hopeful:
         return ConditionUpdate(
-            "CanBuy", True, "NothingNow", f"{', '.join(hopeful)}: no offer can be bought at the moment"
+            "CanBuy", True, "NothingNow", f"No offer of {', '.join(hopeful)} can be bought at the moment."
         )
     if unknown:
-        return ConditionUpdate("CanBuy", None, "NotKnown", f"offers of {', '.join(unknown)} are unknown")
+        return ConditionUpdate("CanBuy", None, "NotKnown", f"Offers of {', '.join(unknown)} are unknown.")
     reasons = "; ".join(f"{name}: {why}" for name, why in never.items()) or "the class has no enabled provider"
     reasons = "; ".join((reasons, *(ranking.unknown_regions if RejectReason.WRONG_REGION in ranking.passed else ())))
     help_with = next(_changes(buying), "")
-    would_help = f". To fix: {help_with}" if help_with else ""
-    return ConditionUpdate("CanBuy", False, "CannotBuy", f"no offer can ever serve this class: {reasons}{would_help}")
+    would_help = f" To fix: {help_with}." if help_with else ""
+    return ConditionUpdate("CanBuy", False, "CannotBuy", f"No offer can ever serve this class: {reasons}.{would_help}")
 
 
 def cannot_buy(verdict: ConditionUpdate) -> ConditionUpdate | None:

@@ -111,7 +111,7 @@ def _ready(observation: ClassObservation, can_buy: ConditionUpdate | None) -> Co
             "Ready",
             True,
             "Suspended",
-            "spec.suspend is set: no machine is launched; machines are still terminated when due",
+            "spec.suspend is set: no machine is launched; machines are still terminated when due.",
         )
     unsold = no_seller(observation.standings) or (cannot_buy(can_buy) if can_buy is not None else None)
     return unsold or ConditionUpdate("Ready", True, "Valid", valid_message(observation.references))
@@ -187,13 +187,13 @@ def _boot_proven(observation: ClassObservation) -> ConditionUpdate | None:
 def _sweep_halted(observation: ClassObservation) -> ConditionUpdate | None:
     if not observation.halted:
         return None
-    return ConditionUpdate("SweepHalted", True, "TooManyAtOnce", f"{observation.halted}; see tgp doctor --orphans")
+    return ConditionUpdate("SweepHalted", True, "TooManyAtOnce", f"{observation.halted}. See tgp doctor --orphans")
 
 
 def _orphan_termination_failing(observation: ClassObservation) -> ConditionUpdate | None:
     if not observation.stuck:
         return None
-    message = f"{stuck_words(observation.stuck)}; see tgp doctor --orphans"
+    message = f"{stuck_words(observation.stuck)}. See tgp doctor --orphans"
     return ConditionUpdate("OrphanTerminationFailing", True, "TerminationFailing", message)
 
 
@@ -202,7 +202,7 @@ def _machines_refused(observation: ClassObservation) -> ConditionUpdate | None:
     if not observation.refused_machines:
         return None
     refused = observation.refused_machines.items()
-    message = "; ".join(f"{name} is never powered on or off: {why}" for name, why in refused)
+    message = " ".join(f"Machine {name} is never powered on or off: {why}." for name, why in refused)
     return ConditionUpdate("MachinesRefused", True, "NotUsable", message)
 
 
@@ -211,13 +211,13 @@ def _machines_cooling_down(observation: ClassObservation) -> ConditionUpdate | N
     cooling = cooling_machines(observation.node_class, observation.book, observation.cooldowns, observation.now)
     if not cooling:
         return None
-    return ConditionUpdate("MachinesCoolingDown", True, "PowerFailed", "; ".join(cooling))
+    return ConditionUpdate("MachinesCoolingDown", True, "PowerFailed", " ".join(cooling))
 
 
 def _image_preparing(observation: ClassObservation) -> ConditionUpdate | None:
     if not observation.preparing:
         return None
-    return ConditionUpdate("ImagePreparing", True, "ImagePreparing", observation.preparing)
+    return ConditionUpdate("ImagePreparing", True, "ImagePreparing", f"{observation.preparing}.")
 
 
 CHECKS: Mapping[str, Check] = MappingProxyType(

@@ -193,10 +193,10 @@ def leaving(holdings: ClassMachines) -> ConditionUpdate | None:
         return None
     number = _machines(len(waited_for))
     message = (
-        f"deletion waits for {number} at ${_cost(waited_for)}/h: {_names(waited_for)}. Delete the requests, or wait "
-        f"for them to finish"
+        f"Deletion waits for {number} at ${_cost(waited_for)}/h: {_names(waited_for)}. Delete the requests, or wait "
+        "for them to finish. No machine is launched meanwhile."
     )
-    return ConditionUpdate("Ready", False, "Deleting", f"{message}; no machine is launched meanwhile")
+    return ConditionUpdate("Ready", False, "Deleting", message)
 
 
 def limit_reached(holdings: ClassMachines, limits: ClassLimits | None) -> ConditionUpdate | None:
@@ -211,7 +211,7 @@ def limit_reached(holdings: ClassMachines, limits: ClassLimits | None) -> Condit
         return None
     said = full or waiting[0].limit
     wait = f"; {_names(waiting)} {'waits' if len(waiting) == 1 else 'wait'}" if waiting else ""
-    return ConditionUpdate("LimitReached", True, LIMIT_REACHED, f"{said}{wait}")
+    return ConditionUpdate("LimitReached", True, LIMIT_REACHED, f"{said}{wait}.")
 
 
 def account_changed(holdings: ClassMachines) -> ConditionUpdate | None:
@@ -220,7 +220,7 @@ def account_changed(holdings: ClassMachines) -> ConditionUpdate | None:
         return None
     message = (
         f"{_machines(len(lost))} at ${_cost(lost)}/h cannot be found or terminated: {_names(lost)}: "
-        f"{lost[0].changed_account}. Restore an API key of the old account until the machines are terminated"
+        f"{lost[0].changed_account}. Restore an API key of the old account until the machines are terminated."
     )
     return ConditionUpdate("AccountChanged", True, AccountProblem.ACCOUNT_CHANGED.value, message)
 
@@ -231,7 +231,9 @@ def boot_proven(boot_seen: Mapping[str, str], providers: Sequence[str]) -> Condi
         return None
     unseen = [name for name in providers if name not in boot_seen]
     rest = f"; no machine of {', '.join(unseen)} joined yet" if unseen else ""
-    return ConditionUpdate("BootProven", True, "Joined", f"machines of {', '.join(boot_seen)} joined the cluster{rest}")
+    return ConditionUpdate(
+        "BootProven", True, "Joined", f"Machines of {', '.join(boot_seen)} joined the cluster{rest}."
+    )
 
 
 def cooling_machines(node_class: GPUNodeClass, book: PriceBook, cooldowns: Cooldowns, now: datetime) -> list[str]:
@@ -242,7 +244,7 @@ def cooling_machines(node_class: GPUNodeClass, book: PriceBook, cooldowns: Coold
             found = cooldowns.against(offer, source.name, now) if offer.boot is BootMode.POWER else None
             if found is not None:
                 since, until = f"{found.failed_at:%H:%M:%S}Z", f"{found.until:%H:%M:%S}Z"
-                said.append(f"{offer.sku} failed at {since} ({found.why}), next try at {until}")
+                said.append(f"Machine {offer.sku} failed at {since} ({found.why}); next attempt at {until}.")
     return sorted(said)
 
 

@@ -115,7 +115,7 @@ def credentials_checked(standings: Sequence[ProviderStanding]) -> ConditionUpdat
     """CredentialsValid of a class whose Secrets all exist: what the providers answered."""
     keyed = [standing for standing in standings if standing.source.secret]
     if not keyed:
-        return ConditionUpdate("CredentialsValid", True, "NoneNeeded", "no provider of the class needs an API key")
+        return ConditionUpdate("CredentialsValid", True, "NoneNeeded", "No provider of the class needs an API key.")
     refused = [each for each in keyed if each.source_status is not None and each.source_status.key.valid is False]
     if refused:
         said = "; ".join(f"{_named(each)}: {_why(each)}" for each in refused)
@@ -123,19 +123,19 @@ def credentials_checked(standings: Sequence[ProviderStanding]) -> ConditionUpdat
             "CredentialsValid",
             False,
             "KeyRefused",
-            f"API key refused: {said}. Put a valid key into the Secret; the operator checks it at once",
+            f"API key refused: {said}. Put a valid key into the Secret; the operator checks it at once.",
         )
     weak = [each for each in keyed if each.source_status is not None and each.source_status.key.weak]
     if weak:
         said = "; ".join(f"{_named(each)}: {_why(each)}" for each in weak)
         return ConditionUpdate(
-            "CredentialsValid", False, "KeyTooWeak", f"API key accepted, but rights are missing: {said}"
+            "CredentialsValid", False, "KeyTooWeak", f"API key accepted, but rights are missing: {said}."
         )
     spent = [each for each in keyed if each.source_status is not None and each.source_status.key.exhausted]
     if spent:
         said = "; ".join(f"{each.name}: {_why(each)}" for each in spent)
         return ConditionUpdate(
-            "CredentialsValid", True, "AccountExhausted", f"API keys are valid, but nothing can be bought: {said}"
+            "CredentialsValid", True, "AccountExhausted", f"API keys are valid, but nothing can be bought: {said}."
         )
     untried = [each.name for each in keyed if each.source_status is None or each.source_status.key.valid is None]
     if untried:
@@ -143,10 +143,10 @@ def credentials_checked(standings: Sequence[ProviderStanding]) -> ConditionUpdat
             "CredentialsValid",
             None,
             "NotTried",
-            f"API key found for {', '.join(untried)}; the provider has not confirmed it yet",
+            f"API key found for {', '.join(untried)}; the provider has not confirmed it yet.",
         )
     names = ", ".join(each.name for each in keyed)
-    return ConditionUpdate("CredentialsValid", True, "Accepted", f"API keys accepted by {names}")
+    return ConditionUpdate("CredentialsValid", True, "Accepted", f"API keys accepted by {names}.")
 
 
 def no_seller(standings: Sequence[ProviderStanding]) -> ConditionUpdate | None:
@@ -157,24 +157,24 @@ def no_seller(standings: Sequence[ProviderStanding]) -> ConditionUpdate | None:
     if not refused or len(refused) < len(standings):
         return None
     who = ", ".join(refused)
-    return ConditionUpdate("Ready", False, "KeyRefused", f"API keys refused by {who}: see condition CredentialsValid")
+    return ConditionUpdate("Ready", False, "KeyRefused", f"API keys refused by {who}: see condition CredentialsValid.")
 
 
 def offers_fresh(standings: Sequence[ProviderStanding], misfits: Sequence[str], now: datetime) -> ConditionUpdate:
     """`misfits`: why offers did not match."""
     if stale := [each for each in standings if _is_stale(each, now)]:
-        said = "; ".join(map(_staleness, stale))
+        said = " ".join(map(_staleness, stale))
         if all(each.listing is not None and each.listing.quota for each in stale):
             return ConditionUpdate("OffersFresh", False, "QuotaExhausted", said)
         return ConditionUpdate("OffersFresh", False, "Stale", said)
     heard = [each for each in standings if each.heard]
     if not heard:
-        return ConditionUpdate("OffersFresh", None, "NotAsked", "no provider's offers were read yet")
+        return ConditionUpdate("OffersFresh", None, "NotAsked", "No provider's offers were read yet.")
     names = ", ".join(each.name for each in heard)
     if not any(each.fitting for each in heard):
         because = f": {', '.join(misfits)}" if misfits else ""
-        return ConditionUpdate("OffersFresh", True, "NothingFits", f"no offer of {names} matches the class{because}")
-    return ConditionUpdate("OffersFresh", True, "Fresh", f"offers of {names} are up to date")
+        return ConditionUpdate("OffersFresh", True, "NothingFits", f"No offer of {names} matches the class{because}.")
+    return ConditionUpdate("OffersFresh", True, "Fresh", f"Offers of {names} are up to date.")
 
 
 def _is_stale(standing: ProviderStanding, now: datetime) -> bool:
@@ -186,8 +186,8 @@ def _staleness(standing: ProviderStanding) -> str:
     listing = standing.listing
     assert listing is not None
     if listing.seen_at is None:
-        return f"offers of {standing.name} could not be read: {listing.why}"
-    return f"offers of {standing.name} could not be read since {rfc3339(listing.seen_at)}: {listing.why}"
+        return f"Offers of {standing.name} could not be read: {listing.why}."
+    return f"Offers of {standing.name} could not be read since {rfc3339(listing.seen_at)}: {listing.why}."
 
 
 def spot_unavailable(node_class: GPUNodeClass, standings: Sequence[ProviderStanding]) -> ConditionUpdate | None:
@@ -201,7 +201,7 @@ def spot_unavailable(node_class: GPUNodeClass, standings: Sequence[ProviderStand
         "SpotUnavailable",
         True,
         "NoSpotProvider",
-        f"spec.instanceRequirements.spotAllowed is set, but no provider of the class sells spot machines: {names}",
+        f"spec.instanceRequirements.spotAllowed is set, but no provider of the class sells spot machines: {names}.",
     )
 
 

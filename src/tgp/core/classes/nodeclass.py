@@ -30,7 +30,7 @@ class Gap(msgspec.Struct, frozen=True):
     command: str = ""  # empty: the message says what to do
 
     def __str__(self) -> str:
-        return f"{self.message}. Try: {self.command}" if self.command else self.message
+        return f"{self.message}. Try: {self.command}" if self.command else f"{self.message}."
 
 
 class ClassPreflight(msgspec.Struct, frozen=True):
@@ -66,8 +66,8 @@ def not_ready(gaps: Sequence[Gap]) -> ConditionUpdate:
     """All gaps in one condition, under the reason of the first."""
     if len(gaps) == 1:
         return ConditionUpdate("Ready", False, gaps[0].reason, str(gaps[0]))
-    listed_ = "; ".join(f"({number}) {gap}" for number, gap in enumerate(gaps[:SHOWN_GAPS], 1))
-    rest = f"; and {len(gaps) - SHOWN_GAPS} more: tgp check lists all" if gaps[SHOWN_GAPS:] else ""
+    listed_ = " ".join(f"({number}) {gap}" for number, gap in enumerate(gaps[:SHOWN_GAPS], 1))
+    rest = f" tgp check lists {len(gaps) - SHOWN_GAPS} more." if gaps[SHOWN_GAPS:] else ""
     return ConditionUpdate("Ready", False, gaps[0].reason, f"{len(gaps)} problems: {listed_}{rest}")
 
 
@@ -87,20 +87,20 @@ def valid_message(references: ClassReferences) -> str:
     without_key = {want.provider for want in _missing(_wanted(references), references) if want.provider}
     enabled = (each.name for each in references.node_class.spec.providers if each.enabled)
     able = ", ".join(name for name in enabled if canonical_provider(name) in PROVIDERS and name not in without_key)
-    return f"all references of the class exist; providers: {able}"
+    return f"All references of the class exist; providers: {able}."
 
 
 def credentials_found(references: ClassReferences) -> ConditionUpdate:
     """CredentialsValid of keys that no provider has checked yet."""
     wanted = _wanted(references)
     if missing := [want for want in _missing(wanted, references) if want.provider]:
-        message = "; ".join(map(str, _supplies("CredentialsMissing", missing, references)))
+        message = " ".join(map(str, _supplies("CredentialsMissing", missing, references)))
         return ConditionUpdate("CredentialsValid", False, "CredentialsMissing", message)
     found = ", ".join(want.provider for want in wanted if want.provider)
     if not found:
-        return ConditionUpdate("CredentialsValid", True, "NoneNeeded", "no provider of the class needs an API key")
+        return ConditionUpdate("CredentialsValid", True, "NoneNeeded", "No provider of the class needs an API key.")
     return ConditionUpdate(
-        "CredentialsValid", None, "NotTried", f"API key found for {found}; not checked with the provider yet"
+        "CredentialsValid", None, "NotTried", f"API key found for {found}; not checked with the provider yet."
     )
 
 

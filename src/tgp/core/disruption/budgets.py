@@ -29,8 +29,8 @@ class Allowance:
         return self.left > 0
 
 
-def allowance(rules: Iterable[DisruptionRule], reason: str, nodes: int, disturbed: int, now: datetime) -> Allowance:
-    """`nodes`: of the pool; `disturbed`: those of them that count already.
+def allowance(rules: Iterable[DisruptionRule], reason: str, nodes: int, disrupted: int, now: datetime) -> Allowance:
+    """`nodes`: of the pool; `disrupted`: those of them that count already.
 
     A pool without budgets has the default one. A budget whose schedule or zone cannot be read always applies: what it
     was to protect is not known.
@@ -46,9 +46,9 @@ def allowance(rules: Iterable[DisruptionRule], reason: str, nodes: int, disturbe
             strictest = (nodes_of(rule, nodes), place, rule, window)
     look_again_at = min((edge for edge in edges if edge is not None), default=None)
     if strictest is None:
-        return Allowance(max(nodes - disturbed, 0), "", None, look_again_at)
+        return Allowance(max(nodes - disrupted, 0), "", None, look_again_at)
     most, place, rule, window = strictest
-    return Allowance(max(most - disturbed, 0), _text(place, rule), window.until, look_again_at)
+    return Allowance(max(most - disrupted, 0), _text(place, rule), window.until, look_again_at)
 
 
 def nodes_of(rule: DisruptionRule, nodes: int) -> int:

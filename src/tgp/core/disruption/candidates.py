@@ -10,11 +10,11 @@ from tgp.core.disruption.causes import WHEN_UNDERUTILIZED, Machine, Standing
 from tgp.core.disruption.machine_state import (
     CONDITION,
     bare_pod,
-    blocking_budgets,
     move_of,
     pods_to_move,
     read_retry,
     received_at,
+    unevictable,
 )
 from tgp.core.model.attempts import attempts_of, open_attempt
 from tgp.core.model.conditions import condition_in
@@ -57,28 +57,28 @@ def why_left(standing: Standing, budgets: Iterable[PodDisruptionBudget], now: da
     machine, disruption = standing.machine, standing.pool.spec.disruption
     after = span(disruption.consolidate_after, "spec.disruption.consolidateAfter")
     if canonical_policy(disruption.consolidation_policy) != WHEN_UNDERUTILIZED or after is NEVER:
-        return f"spec.disruption of its pool moves no pods (consolidationPolicy is {disruption.consolidation_policy})"
+        return f"Pool does not move pods: consolidationPolicy is {disruption.consolidation_policy}"
     if standing.stopped:
-        return f"its pool buys nothing now: {standing.stopped}"
+        return f"Pool buys nothing now: {standing.stopped}"
     if slot_number(anchor_of(machine.record)) is not None and standing.pool.spec.replicas is not None:
-        return "it is one of the machines of spec.replicas"
+        return "Machine belongs to spec.replicas"
     if machine.node is None or not serves(machine.node) or move_of(machine.record) or _leaves(machine):
-        return "its Node is not Ready, or leaves already"
+        return "Node is not Ready, or is being removed"
     protection = protection_of(machine.record, machine.node, machine.pods, now)
     if protection is not None:
         return protection.text
     if machine.stays_until is not None and now < machine.stays_until:
-        return "minOnTime or keepOn of this machine keep it on"
+        return "Machine is kept on by its minOnTime or keepOn"
     pods = pods_to_move(machine.pods)
     if bare := bare_pod(pods):
         return bare
     if machine.awaited:
-        return "it has room for a pod that waits"
-    if blocking := blocking_budgets(pods, budgets):
-        return f"PodDisruptionBudget {blocking[0]} allows no eviction now"
+        return "Machine is reserved for a pending pod"
+    if why := unevictable(pods, budgets):
+        return why
     until, _ = read_retry(machine.record)
     if until is not None and now < until:
-        return f"its last move was given up, and the next may begin at {until:%Y-%m-%d %H:%M:%S}Z"
+        return f"Last move was cancelled; next attempt at {until:%Y-%m-%d %H:%M:%S}Z"
     return _unsettled(standing, after, now)
 
 
@@ -110,12 +110,13 @@ def _unsettled(standing: Standing, after: timedelta, now: datetime) -> str:
     began = [each for pod in machine.pods if (each := pod.accepted_at or pod.created_at) is not None]
     changed = max([*began, *((standing.changed_at,) if standing.changed_at is not None else ())], default=None)
     if changed is not None and now < changed + after:
-        return f"a pod came or went at {changed:%H:%M:%S}Z, and consolidateAfter is {go_duration(after)}"
+        return f"Pods changed at {changed:%H:%M:%S}Z; consolidateAfter is {go_duration(after)}"
     ready = machine.record.value.status.ready_at if machine.record.value is not None else None
     if ready is None:
-        return "it has not become Ready yet"
+        return "Machine is not Ready yet"
     if standing.received_at is not None and now < standing.received_at + SETTLED_FOR:
-        return f"pods were moved there at {standing.received_at:%H:%M:%S}Z, less than {go_duration(SETTLED_FOR)} ago"
+        at = f"{standing.received_at:%H:%M:%S}Z"
+        return f"Pods were moved to the machine at {at}, less than {go_duration(SETTLED_FOR)} ago"
     if now < ready + SETTLED_FOR:
-        return f"it became Ready at {ready:%H:%M:%S}Z, less than {go_duration(SETTLED_FOR)} ago"
+        return f"Machine became Ready at {ready:%H:%M:%S}Z, less than {go_duration(SETTLED_FOR)} ago"
     return ""

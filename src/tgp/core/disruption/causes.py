@@ -1,5 +1,5 @@
-"""Why a machine of a pool may be disrupted: it is empty, surplus, of a gang that was given up, ill, expired, drifted,
-its provider will take it back, or it could be exchanged for a cheaper one.
+"""Why a machine of a pool may be disrupted: it is empty, surplus, of a gang that was given up, unhealthy, expired,
+drifted, its provider will take it back, or it could be exchanged for a cheaper one.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from tgp.api.nodepool import GPUNodePool, canonical_policy
 from tgp.api.request import GPURequest
 from tgp.api.values import NEVER, go_duration, span
 from tgp.core.disruption.drift import STAMP, has_drifted, unmet_requirement
-from tgp.core.disruption.illness import Illness
+from tgp.core.disruption.health import HealthProblem
 from tgp.core.model.attempts import attempts_of, gpu_resource, is_owned, open_attempt, taken_back_at
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
@@ -25,13 +25,13 @@ from tgp.core.requests.node_metadata import future_node
 from tgp.core.requests.node_state import idle, worked_until
 
 EMPTY, SURPLUS, EXPIRED, DRIFTED, GANG = "Empty", "Surplus", "Expired", "Drifted", "GangNotServed"
-ILL, LEAVING = "Ill", "Leaving"
+UNHEALTHY, LEAVING = "Unhealthy", "Leaving"
 UNDERUTILIZED = "Underutilized"
 BUDGETED = (EMPTY, DRIFTED, EXPIRED, UNDERUTILIZED)
 WHEN_UNDERUTILIZED = "WhenEmptyOrUnderutilized"  # the policy
 MOVES_ON = ". Move "  # in a condition: what follows the cause of a move under way
 NOT_BUDGETED = frozenset({SURPLUS, GANG})  # no working pod loses its machine, or a user asked for it
-FORCED = frozenset({ILL, LEAVING})  # the machine will not serve its pods for long, whether they move or not
+FORCED = frozenset({UNHEALTHY, LEAVING})  # the machine will not serve its pods for long, whether they move or not
 IN_DOUBT = frozenset({("ProviderReachable", "False"), ("ProviderInconsistent", "True")})
 LEAVING_AHEAD = timedelta(minutes=30)  # besides a measured boot time: the replacement may need a second try
 
@@ -44,6 +44,7 @@ class FoundExchange:
     candidates: tuple[ObjectKey, ...]  # requests of machines that leave together, this one included, in order
     saving_microusd: int = 0  # an hour, of all of them
     rank: int = 0  # the best saving per restart is 0
+    buys: bool = True  # machines, and the saving has held for long enough; False: its pods go into room that is there
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class Machine:
     spare: bool = False  # no pod uses it, and another machine has the slot that it was bought for
     stamp: str = ""  # the drift hash of what pool and class say now; empty: the class is not known
     boot: timedelta = timedelta(0)  # how long a machine of its type took to be ready; 0: not measured
-    illness: Illness | None = None  # what is wrong with it; None: nothing that is known
+    health_problem: HealthProblem | None = None  # what is wrong with it; None: nothing that is known
     given_up: str = ""  # why the last plan gave up the gang that it was bought for; empty: it did not
     stays_until: datetime | None = None  # of a machine you own: not switched off before; None: it may be now
     exchange: FoundExchange | None = None  # None: no search found one that is worth it
@@ -120,14 +121,15 @@ def cause_of(machine: Machine, pool: GPUNodePool, now: datetime) -> DisruptionCa
         return unneeded
     if record.value.status.ready_at is None or node is None:
         return NoCause(stays)
-    ill_at = machine.illness.due if machine.illness is not None else None
-    if machine.illness is not None and now >= machine.illness.due:
-        return DisruptionCause(ILL, machine.illness.what)  # a Node that is not Ready may be ill for that
+    problem = machine.health_problem
+    look_at = problem.due if problem is not None else None
+    if problem is not None and now >= problem.due:
+        return DisruptionCause(UNHEALTHY, problem.what)  # a Node that is not Ready may be unhealthy for that
     if node.ready is not True:
-        return NoCause(_earliest(stays, ill_at))
+        return NoCause(_earliest(stays, look_at))
     leaving = _leaving(machine, now)
     if stays is not None:  # no other cause is worth switching it now
-        return leaving if isinstance(leaving, DisruptionCause) else NoCause(_earliest(stays, ill_at, leaving.until))
+        return leaving if isinstance(leaving, DisruptionCause) else NoCause(_earliest(stays, look_at, leaving.until))
     replica = pool.spec.replicas is not None and slot_number(anchor_of(record)) is not None
     empty = NoCause() if replica else _empty(machine, record.value, pool, now)
     if isinstance(empty, DisruptionCause):
@@ -141,7 +143,7 @@ def cause_of(machine: Machine, pool: GPUNodePool, now: datetime) -> DisruptionCa
     if why := _underutilized(machine, pool):
         return DisruptionCause(UNDERUTILIZED, why)
     moments = [each.until for each in (empty, leaving, expired) if isinstance(each, NoCause)]
-    return NoCause(_earliest(ill_at, *moments))
+    return NoCause(_earliest(look_at, *moments))
 
 
 def _earliest(*moments: datetime | None) -> datetime | None:
@@ -169,7 +171,7 @@ def _leaving(machine: Machine, now: datetime) -> DisruptionCause | NoCause:
     begins = end - drain - PROVIDER_END_SPARE - machine.boot - LEAVING_AHEAD
     if now < begins:
         return NoCause(begins)
-    return DisruptionCause(LEAVING, f"The provider takes the machine back at {end:%Y-%m-%d %H:%M:%S}Z")
+    return DisruptionCause(LEAVING, f"Provider ends the machine at {end:%Y-%m-%d %H:%M:%S}Z")
 
 
 def _expired(machine: Machine, pool: GPUNodePool, now: datetime) -> DisruptionCause | NoCause:

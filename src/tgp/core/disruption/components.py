@@ -18,9 +18,6 @@ class Component:
     orders: tuple[Order, ...]  # with the pods of these Nodes, by name
     placed: Mapping[str, str]  # pod uid → Node that stays
 
-    def of_order(self, pod: Pod) -> Order:
-        return next(order for order in self.orders if pod in order.pods)
-
 
 def dealt(supply: Mapping[str, Sequence[Pod]], made: Plan, classes: Mapping[str, int]) -> Iterator[Component]:
     """`supply`: the pods of each Node that is emptied; `classes`: by pod uid. All of them are served by the plan."""

@@ -15,6 +15,7 @@ from tgp.api.nodepool import GPUNodePool
 from tgp.core.joining.mesh.selection import backend_of
 from tgp.core.joining.talos.settings import talos_of
 from tgp.core.model.labels import LabelRequirement
+from tgp.core.model.offer import BootMode, Offer
 from tgp.core.pools.nodepool import value_check
 from tgp.core.pools.requirements import Malformed, together
 
@@ -31,9 +32,14 @@ OF_TALOS = (
 )
 
 
-def stamp_of(pool: GPUNodePool, node_class: GPUNodeClass, provider: str, default_backend: str) -> str:
-    """Of a machine that would be ordered now from this provider. `default_backend`: the operator's own mesh."""
-    talos, template = talos_of(node_class, provider), pool.spec.template.spec
+def stamp_of(pool: GPUNodePool, node_class: GPUNodeClass, offer: Offer, default_backend: str) -> str:
+    """Of a machine that would be ordered now. `default_backend`: the operator's own mesh.
+
+    Empty for a machine you own: it is installed and configured without us, so that it would come back unchanged.
+    """
+    if offer.boot is BootMode.POWER:
+        return ""
+    talos, template = talos_of(node_class, offer.provider), pool.spec.template.spec
     looked_at = {
         "talos": {name: msgspec.to_builtins(getattr(talos, name)) for name in OF_TALOS},
         "taints": sorted((taint.key, taint.effect, taint.value or "") for taint in template.taints),

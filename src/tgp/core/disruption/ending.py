@@ -1,7 +1,7 @@
 """Machines that go once no pod uses them: room there is not free, since pods that move there keep the machine.
 
-A machine that nothing uses goes soon, and so does one that only pods of Jobs use, when these have ended. A pod that is
-moved there from a cheaper machine would save that one and keep the more expensive one.
+A machine that nothing uses goes soon, and so does one that only pods use which run to completion, when these have
+ended. A pod that is moved there from a cheaper machine would save that one and keep the more expensive one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -47,26 +47,22 @@ def ending_machine(
     return EndingMachine(expected_microusd(hourly_of(attempt), loss), gpu_resource(attempt))
 
 
-def of_job(pod: Pod) -> bool:
-    """Whether it ends by itself; anything else is taken to serve for ever."""
-    return pod.controller is not None and pod.controller.kind == "Job"
-
-
 def with_refused(
     rooms: Iterable[Capacity], ending: Mapping[str, EndingMachine], moving: Iterable[MovingPod]
 ) -> tuple[Capacity, ...]:
     """Rooms in which no pod is planned that would keep a machine which costs as much as the one that it leaves."""
     pods = tuple(moving)
-    found: dict[tuple[int, bool], frozenset[str]] = {}  # by price, and whether Jobs use it: uids
+    found: dict[tuple[int, bool], frozenset[str]] = {}  # by price, and whether pods use it that end: uids
 
     def refused(room: Capacity) -> frozenset[str]:
         about = ending.get(room.name)
-        if about is None or (used := _used_by_jobs(room, about)) is None:
+        if about is None or (used := _used_for_a_while(room, about)) is None:
             return frozenset()
         key = about.hourly_microusd, used
         if key not in found:
             costs = (each for each in pods if about.hourly_microusd >= each.hourly_microusd)
-            found[key] = frozenset(uid_text(each.pod.uid) for each in costs if not (used and of_job(each.pod)))
+            kept = (each.pod for each in costs if not (used and each.pod.runs_to_completion))
+            found[key] = frozenset(uid_text(pod.uid) for pod in kept)
         return found[key]
 
     return tuple(replace(each, refused=each.refused | more) if (more := refused(each)) else each for each in rooms)
@@ -79,16 +75,16 @@ def kept_microusd(
     kept = 0
     for room in rooms:
         about, pods = ending.get(room.name), coming.get(room.name, ())
-        used = _used_by_jobs(room, about) if about is not None and pods else None
-        if about is not None and used is not None and not (used and all(map(of_job, pods))):
+        used = _used_for_a_while(room, about) if about is not None and pods else None
+        if about is not None and used is not None and not (used and all(pod.runs_to_completion for pod in pods)):
             kept += about.hourly_microusd
     return kept
 
 
-def _used_by_jobs(room: Capacity, about: EndingMachine) -> bool | None:
+def _used_for_a_while(room: Capacity, about: EndingMachine) -> bool | None:
     """None: other pods use it, which stay. False: no pod does."""
     using = list(users(room.pods, about.resource))
-    return bool(using) if all(map(of_job, using)) else None
+    return bool(using) if all(pod.runs_to_completion for pod in using) else None
 
 
 def _stays(record: KubeObject[GPURequest], request: GPURequest, pool: GPUNodePool | None) -> bool:

@@ -18,19 +18,18 @@ from tgp.core.disruption.ending import EndingMachine, MovingPod, kept_microusd, 
 from tgp.core.disruption.machine_state import pods_to_move
 from tgp.core.disruption.preferences import Place, PodMove, Preferences, looks
 from tgp.core.disruption.relaxation import Occupied, classes_of, relax
-from tgp.core.disruption.restart_cost import restart_cost
+from tgp.core.disruption.restart_cost import Restarts
 from tgp.core.disruption.spot import moved_pods
 from tgp.core.model.money import about
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.offer_labels import label_value, offer_labels
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
-from tgp.core.model.resources import NOTHING
 from tgp.core.model.workload import PodDisruptionBudget
 from tgp.core.pools.limits import after_orders, limit_amount
 from tgp.core.pools.planner.plan import plan
 from tgp.core.pools.planner.solve import THOROUGH, Effort
-from tgp.core.pools.planner.world import Order, Plan, PlanInput
+from tgp.core.pools.planner.world import Order, Plan, PlanInput, PlannedPool
 from tgp.core.requests.node_metadata import pool_name, template_labels
 
 HORIZON = timedelta(hours=4)  # what a restart costs is earned back within it
@@ -72,8 +71,8 @@ class Savings:
     def text(self) -> str:
         what = "saves" if self.net >= 0 else "loses"
         return (
-            f"{what} {about(abs(self.net))}/h: {about(self.before)}/h now, {about(self.after)}/h then, "
-            f"and {about(self.once)} once for restarts and boot times, over {go_duration(HORIZON)}"
+            f"{what} {about(abs(self.net))}/h ({about(self.before)}/h to {about(self.after)}/h; "
+            f"{about(self.once)} one-off restart and boot cost spread over {go_duration(HORIZON)})"
         )
 
 
@@ -116,7 +115,7 @@ def _limited(seen: ExchangeInput, left: Mapping[ObjectKey, str]) -> dict[ObjectK
         if missing := missing_room(each.orders, world):
             fits = (after_orders(world.limits, (order,), pools) for order in each.orders)
             parts = any(all(room.left >= 0 for room in rooms) for rooms in fits)
-            alone = ", and no part that fits would save enough by itself" if parts else ""
+            alone = ", and no part that fits saves enough by itself" if parts else ""
             told |= dict.fromkeys(each.candidates, f"{missing}{alone}. {each.message}")
     return told
 
@@ -129,7 +128,9 @@ def missing_room(orders: Sequence[Order], world: PlanInput) -> str:
         return ""
     boot = go_duration(max(_boot(order, world) for order in orders))
     more = limit_amount(over.resource, -over.left)
-    return f"{over.name}, which has no room for it: it needs {more} more for about {boot}, while both count"
+    return (
+        f"{over.name}, which is too low: {more} more is needed for about {boot}, while old and new machines both count"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +151,7 @@ class _Consolidating:
         self._pools = {each.key: each for each in seen.world.pools}
         self._standing: dict[str, Standing] = {}  # candidates, by Node
         self._pods: dict[str, tuple[Pod, ...]] = {}  # as they will wait
-        self._restart: dict[str, int] = {}  # by pod uid
+        self._restarts = Restarts(seen.machines, seen.world.now, seen.world.gang_members)
         self._labels = {each.name: each.labels for each in seen.world.capacity}
         self._preferences = Preferences(staying, seen.world.namespaces)
         self._ending = seen.ending
@@ -164,24 +165,24 @@ class _Consolidating:
         self._world = replace(self._world, capacity=with_refused(staying, self._ending, moving))
 
     def _add(self, name: str, standing: Standing) -> None:
-        node = standing.machine.node
-        assert node is not None, "a candidate has a Node"
-        moving = pods_to_move(standing.machine.pods)
-        price, now = float(standing.expected_microusd), self._world.now
-        costs = {uid_text(pod.uid): restart_cost(pod, node.allocatable, price, now) for pod in moving}
-        savings = Savings(standing.expected_microusd, 0, sum(costs.values()) + standing.paid_microusd)
+        savings = self._alone(standing)
         if savings.net <= 0:
-            self._too_little[standing.key] = f"Without it and its pods the pool {savings.text}"
+            self._too_little[standing.key] = f"Removing the machine and restarting its pods {savings.text}"
             return
         self._standing[name] = standing
-        self._restart |= costs
         self._pods[name] = moved_pods(standing)
+
+    def _alone(self, standing: Standing) -> Savings:
+        """If its pods went for nothing into room that is there; of a gang, those that are on it."""
+        pods = pods_to_move(standing.machine.pods)
+        restarts = sum(self._restarts.of_pod[uid_text(pod.uid)] for pod in pods)
+        return savings_of([standing], (), restarts, self._world)
 
     def run(self, exact_rounds: int) -> Consolidation:
         names = list(self._standing)
         if not names:
             return Consolidation((), self._left, self._too_little)
-        occupied = [Occupied(name, self._pods[name], float(self._savings([name], ()).net)) for name in names]
+        occupied = [Occupied(name, self._pods[name], float(self._alone(self._standing[name]).net)) for name in names]
         boots = USUAL_BOOT / HORIZON
         relaxed = relax(self._world, occupied, boots, exact_rounds)
         for share in ROUNDED_FROM:
@@ -255,11 +256,12 @@ class _Consolidating:
         names, orders = component.candidates, component.orders
         pods = tuple(pod for name in names for pod in self._pods[name])
         broken = self._broken(component)
-        savings = self._savings(names, orders, broken, self._kept(component, pods))
-        restarts = sum(self._restart[uid_text(pod.uid)] for pod in pods) + broken
+        restarts = self._restarts.together(pods) + broken
+        savings = savings_of([self._standing[name] for name in names], orders, restarts, self._world)
+        savings = replace(savings, after=savings.after + self._kept(component, pods))
         keys = tuple(sorted(self._standing[name].key for name in names))
         text = exchanged_text([self._standing[name] for name in names], orders)
-        message = f"{text}, {_counted(len(pods), 'pod')} would move; that {savings.text}"
+        message = f"{text} moves {_counted(len(pods), 'pod')} and {savings.text}"
         return MachineExchange(keys, orders, component.placed, savings, restarts, pods, message)
 
     def _kept(self, component: Component, pods: Iterable[Pod]) -> int:
@@ -269,12 +271,6 @@ class _Consolidating:
             if (name := component.placed.get(uid_text(pod.uid))) is not None:
                 coming.setdefault(name, []).append(pod)
         return kept_microusd((self._rooms[name] for name in coming), self._ending, coming)
-
-    def _savings(self, names: Sequence[str], orders: Iterable[Order], broken: int = 0, kept: int = 0) -> Savings:
-        standing = [self._standing[name] for name in names]
-        restarts = [self._restart[uid_text(pod.uid)] for name in names for pod in self._pods[name]]
-        found = savings_of(standing, orders, sum(restarts) + broken, self._world)
-        return replace(found, after=found.after + kept)
 
     def _share(self, name: str) -> float:
         return min_savings(self._standing[name].pool)
@@ -286,42 +282,48 @@ class _Consolidating:
         """Preferences that hold now and would not then: each counts as another restart of its pod."""
         if not any(looks(pod) for name in component.candidates for pod in self._pods[name]):
             return 0
-        bought = {id(order): f"order {number}" for number, order in enumerate(component.orders)}
-        moves: list[PodMove] = []
-        for name in component.candidates:
-            before = Place(name, self._labels[name])
-            for pod in self._pods[name]:
-                if (there := component.placed.get(uid_text(pod.uid))) is not None:
-                    after = Place(there, self._labels[there])
-                else:
-                    order = component.of_order(pod)
-                    after = Place(bought[id(order)], self._bought_labels(order))
-                moves.append(PodMove(pod, before, after))
-        return sum(self._restart[uid_text(pod.uid)] for pod in self._preferences.broken(moves))
+        leaving = ((Place(name, self._labels[name]), pod) for name in component.candidates for pod in self._pods[name])
+        moves = pod_moves(leaving, component.placed, self._labels, component.orders, self._pools)
+        return sum(self._restarts.of_pod[uid_text(pod.uid)] for pod in self._preferences.broken(moves))
 
-    def _bought_labels(self, order: Order) -> Mapping[str, str]:
-        own = {key: label_value(value) for key, value in offer_labels(order.offer).items() if value}
-        return {**template_labels(self._pools[order.pool].pool.spec.template), **own}
+
+def pod_moves(
+    leaving: Iterable[tuple[Place, Pod]],
+    placed: Mapping[str, str],
+    labels: Mapping[str, Mapping[str, str]],
+    orders: Iterable[Order],
+    pools: Mapping[ObjectKey, PlannedPool],
+) -> list[PodMove]:
+    """`placed`: pod uid → room; `labels`: by room. The other pods go to what is bought."""
+    bought = {
+        uid_text(pod.uid): Place(f"order {number}", _bought_labels(order, pools))
+        for number, order in enumerate(orders)
+        for pod in order.pods
+    }
+    there = {uid: Place(name, labels[name]) for uid, name in placed.items() if name in labels}
+    after = {**bought, **there}
+    return [PodMove(pod, before, after[uid]) for before, pod in leaving if (uid := uid_text(pod.uid)) in after]
+
+
+def _bought_labels(order: Order, pools: Mapping[ObjectKey, PlannedPool]) -> Mapping[str, str]:
+    own = {key: label_value(value) for key, value in offer_labels(order.offer).items() if value}
+    return {**template_labels(pools[order.pool].pool.spec.template), **own}
 
 
 def checked(
-    standing: Sequence[Standing], orders: tuple[Order, ...], world: PlanInput, kept: int = 0
+    standing: Sequence[Standing], orders: tuple[Order, ...], world: PlanInput, restarts: int, kept: int = 0
 ) -> tuple[tuple[Order, ...], str]:
     """Orders that machines are exchanged for, as planned now, with their highest prices; and why it is not worth it.
 
-    `kept`: micro-dollars an hour, of machines that would go without these pods.
+    `restarts`: what they cost, and the preferences that are broken; `kept`: an hour, of machines that would go without
+    these pods. Micro-dollars.
     """
-    restarts = 0
-    for each in standing:
-        room = each.machine.node.allocatable if each.machine.node is not None else NOTHING
-        pods = pods_to_move(each.machine.pods)
-        restarts += sum(restart_cost(pod, room, each.expected_microusd, world.now) for pod in pods)
     savings = savings_of(standing, orders, restarts, world)
     savings = replace(savings, after=savings.after + kept)
     share = max((min_savings(each.pool) for each in standing), default=0.0)
     if savings.enough(share):
         return capped(orders, savings, share, world), ""
-    return orders, f"{exchanged_text(standing, orders)}; that {savings.text}"
+    return orders, f"{exchanged_text(standing, orders)} {savings.text}"
 
 
 def savings_of(standing: Iterable[Standing], orders: Iterable[Order], restarts: int, world: PlanInput) -> Savings:
@@ -362,7 +364,7 @@ def exchanged_text(leaving: Sequence[Standing], orders: Sequence[Order]) -> str:
     named = ", ".join(f"{many} {name}" for name, many in sorted(bought.items()))
     pools = sorted({pool for each in leaving if (pool := pool_name(each.machine.record))})
     of = f" of pools {', '.join(pools)}" if len(pools) > 1 else ""
-    return f"{_counted(len(leaving), 'machine')}{of} for {named or 'room that is there'}"
+    return f"Replacing {_counted(len(leaving), 'machine')}{of} with {named or 'free capacity of other machines'}"
 
 
 def _counted(many: int, what: str) -> str:

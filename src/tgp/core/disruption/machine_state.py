@@ -17,7 +17,7 @@ from tgp.core.disruption.causes import (
     Machine,
     holds,
 )
-from tgp.core.disruption.illness import MOST_ILL_PERCENT
+from tgp.core.disruption.health import MOST_UNHEALTHY_PERCENT
 from tgp.core.disruption.move_steps import PoolMachines
 from tgp.core.model.attempts import attempts_of, gpu_resource, open_attempt
 from tgp.core.model.kube_object import KubeObject
@@ -64,7 +64,7 @@ def as_waiting(pod: Pod) -> Pod:
     return msgspec.structs.replace(pod, node="", nominated_node="", phase=PENDING, annotations=annotations)
 
 
-def disturbed(machine: Machine) -> bool:
+def disrupted(machine: Machine) -> bool:
     """Whether it counts against budgets: from the hard taint until it is gone, and while it is not Ready."""
     record, node = machine.record, machine.node
     if record.value is None or not was_ready(record):
@@ -73,28 +73,31 @@ def disturbed(machine: Machine) -> bool:
     return ending or node is None or node.ready is not True or HARD in node.taints
 
 
-def is_ill(machine: Machine) -> bool:
+def is_unhealthy(machine: Machine) -> bool:
     """Whether something is wrong with a machine that worked, however long it has been so."""
-    return machine.illness is not None and was_ready(machine.record) and not machine.keeps_place
+    return machine.health_problem is not None and was_ready(machine.record) and not machine.keeps_place
 
 
-def nodes_and_ill(seen: PoolMachines) -> tuple[int, int]:
-    """How many nodes the pool has, and how many of them are ill."""
+def nodes_and_unhealthy(seen: PoolMachines) -> tuple[int, int]:
+    """How many nodes the pool has, and how many of them are unhealthy."""
     counted = [each for each in seen.machines if was_ready(each.record) and not each.keeps_place]
-    return len(counted), sum(is_ill(each) for each in counted)
+    return len(counted), sum(is_unhealthy(each) for each in counted)
 
 
 def budgets_left(seen: PoolMachines, now: datetime) -> tuple[Mapping[str, int], datetime | None]:
     """By reason, how many more nodes of the pool may be disrupted now; and when that changes by itself."""
-    rules, (nodes, _) = seen.value.spec.disruption.budgets, nodes_and_ill(seen)
-    counted = sum(disturbed(each) for each in seen.machines)
+    rules, (nodes, _) = seen.value.spec.disruption.budgets, nodes_and_unhealthy(seen)
+    counted = sum(disrupted(each) for each in seen.machines)
     found = {each: allowance(rules, each, nodes, counted, now) for each in BUDGETED}
     moments = [each.look_again_at for each in found.values() if each.look_again_at is not None]
     return {reason: each.left for reason, each in found.items()}, min(moments, default=None)
 
 
-def halt_text(ill: int, nodes: int) -> str:
-    return f"{ill} of {nodes} nodes are ill at once, more than {MOST_ILL_PERCENT} %: no ill node is replaced"
+def halt_text(unhealthy: int, nodes: int) -> str:
+    return (
+        f"{unhealthy} of {nodes} nodes are unhealthy (more than {MOST_UNHEALTHY_PERCENT} %); "
+        "unhealthy nodes are not replaced until fewer are."
+    )
 
 
 def move_of(record: KubeObject[GPURequest]) -> str:
@@ -133,17 +136,20 @@ def needs_place(machine: Machine, cause: DisruptionCause) -> bool:
     return slot_number(anchor_of(machine.record)) is not None or bool(pods_to_move(machine.pods))
 
 
-def blocking_budgets(pods: Iterable[Pod], budgets: Iterable[PodDisruptionBudget]) -> list[str]:
-    """PodDisruptionBudgets that allow no eviction of one of the pods now."""
-    closed = [each for each in budgets if each.disruptions_allowed <= 0]
-    return sorted(
-        {
-            str(budget.key)
-            for budget in closed
-            for pod in pods
-            if budget.key.namespace == pod.key.namespace and budget.selector.selects(pod.labels)
-        }
-    )
+def unevictable(pods: Iterable[Pod], budgets: Iterable[PodDisruptionBudget]) -> str:
+    """Why one of these pods cannot be evicted now, in text for users; empty: nothing is known that keeps one.
+
+    The API server answers 500 to each eviction of a pod with several budgets, whatever they allow.
+    """
+    every = tuple(budgets)
+    for pod in sorted(pods, key=lambda each: each.key):
+        selecting = sorted((each for each in every if each.selects(pod)), key=lambda each: each.key)
+        if len(selecting) > 1:
+            names = ", ".join(str(each.key) for each in selecting)
+            return f"Pod {pod.key} has {len(selecting)} PodDisruptionBudgets ({names}): it can only be evicted with one"
+        if selecting and selecting[0].blocks(pod):
+            return f"PodDisruptionBudget {selecting[0].key} allows no eviction now"
+    return ""
 
 
 def spares(machines: Iterable[Machine], now: datetime) -> frozenset[ObjectKey]:

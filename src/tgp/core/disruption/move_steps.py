@@ -55,7 +55,7 @@ class DisruptionObservation:
     standing: Mapping[ObjectKey, Standing] = field(default_factory=dict)  # where they may be exchanged
     ending: Mapping[str, EndingMachine] = field(default_factory=dict)  # by Node, of any pool
     going: frozenset[str] = frozenset()  # Nodes of other pools that leave, or wait to: no pod is moved there
-    withdrawn: Mapping[ObjectKey, str] = field(default_factory=dict)  # requests that could not buy, and why
+    replanned: Mapping[ObjectKey, str] = field(default_factory=dict)  # requests that could not buy, and why
     parted: frozenset[str] = frozenset()  # moves that have candidates in other pools, too: one has changed its class
 
     @property

@@ -20,11 +20,11 @@ from tgp.core.disruption.causes import (
     EMPTY,
     EXPIRED,
     FORCED,
-    ILL,
     MOVES_ON,
     NOT_BUDGETED,
     SURPLUS,
     UNDERUTILIZED,
+    UNHEALTHY,
     DisruptionCause,
     Machine,
     NoCause,
@@ -33,7 +33,7 @@ from tgp.core.disruption.causes import (
     holds,
 )
 from tgp.core.disruption.drift import STAMP, to_stamp
-from tgp.core.disruption.illness import repair_halted
+from tgp.core.disruption.health import repair_halted
 from tgp.core.disruption.machine_state import (
     CONDITION,
     HALTED,
@@ -42,8 +42,7 @@ from tgp.core.disruption.machine_state import (
     UNCONSOLIDATABLE,
     UNPROVEN,
     bare_pod,
-    blocking_budgets,
-    disturbed,
+    disrupted,
     halt_text,
     has_ended,
     is_ready,
@@ -52,10 +51,11 @@ from tgp.core.disruption.machine_state import (
     move_of,
     needs_place,
     new_move,
-    nodes_and_ill,
+    nodes_and_unhealthy,
     pods_to_move,
     read_retry,
     replaced_by,
+    unevictable,
     was_ready,
 )
 from tgp.core.disruption.move_steps import (
@@ -77,6 +77,7 @@ from tgp.core.disruption.move_steps import (
 from tgp.core.model.attempts import attempts_of, open_attempt
 from tgp.core.model.conditions import ConditionUpdate, condition_in
 from tgp.core.model.costs import hourly_of
+from tgp.core.model.money import total
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.pools.capacity import on_its_way
@@ -89,7 +90,7 @@ RETRIES = (timedelta(minutes=10), timedelta(minutes=20), timedelta(minutes=40), 
 EVICTED_FIRST_FOR = timedelta(minutes=10)  # then the request is deleted, and its own drain goes on
 MOVE_AT_MOST = timedelta(hours=2)  # from its beginning to the hard taint; a start has its own, shorter limits
 LOOK_AGAIN = timedelta(seconds=10)  # while a move is under way, and waits for more than machines on their way
-PARTED = "Underutilized: A machine that was to leave with it is in a pool of another class now, or in none"
+PARTED = "Underutilized: A machine that was to leave with it is in a pool of another class now, or in none."
 BLOCKED_FOR = timedelta(minutes=1)  # until what blocks a move is looked at again: much of it changes without an event
 MOST_PLANNED = 8  # moves of a pool that may begin in one look
 
@@ -133,9 +134,10 @@ class _Counts:
     def __init__(self, seen: PoolMachines) -> None:
         self.key = seen.pool.key
         self.rules = seen.value.spec.disruption.budgets
-        self.nodes, self.ill = nodes_and_ill(seen)
-        self.disturbed = sum(disturbed(each) for each in seen.machines)
-        moving = [each for each in seen.machines if move_of(each.record) and not disturbed(each)]
+        self.min_savings = seen.value.spec.disruption.min_savings
+        self.nodes, self.unhealthy = nodes_and_unhealthy(seen)
+        self.disrupted = sum(disrupted(each) for each in seen.machines)
+        moving = [each for each in seen.machines if move_of(each.record) and not disrupted(each)]
         self.begun = sum(was_ready(each.record) for each in moving)
         self.plans = MOST_PLANNED  # that are left for moves that would begin
 
@@ -226,11 +228,11 @@ class _Look:
             return SetTaint(machine, machine.node, "")  # of a move that is over
         if not isinstance(cause, DisruptionCause):
             if machine.limited:
-                return Say(machine, ConditionUpdate(CONDITION, False, LIMITED, machine.limited))
+                return Say(machine, ConditionUpdate(CONDITION, False, LIMITED, f"{machine.limited}."))
             if machine.unproven:
-                return Say(machine, ConditionUpdate(CONDITION, False, UNPROVEN, machine.unproven))
+                return Say(machine, ConditionUpdate(CONDITION, False, UNPROVEN, f"{machine.unproven}."))
             if machine.too_little:
-                return Say(machine, ConditionUpdate(CONDITION, False, UNCONSOLIDATABLE, machine.too_little))
+                return Say(machine, ConditionUpdate(CONDITION, False, UNCONSOLIDATABLE, f"{machine.too_little}."))
             return Unsay(machine) if condition_in(record.status, CONDITION) is not None else None
         return self._begin(machine, cause)
 
@@ -245,7 +247,7 @@ class _Look:
             refit = self._seen.refits.get(machine.record.key)
             if refit is None:
                 return None  # it was not its turn
-            block = self._no_place(refit, cause)
+            block = self._unforeseen(machine, refit) or self._no_place(refit, cause)
         if block is not None:
             self._moments.append(block.until)
             return Say(machine, ConditionUpdate(CONDITION, False, block.reason, block.message))
@@ -280,20 +282,20 @@ class _Look:
         if until is not None and self._now < until:
             held = condition_in(machine.record.status, CONDITION)
             kept = held if held is not None and held.status is False else None
-            given_up = _Block("MoveGivenUp", f"{cause.reason}: {cause.message}. The last move was given up", until)
+            given_up = _Block("MoveGivenUp", f"{cause.reason}: {cause.message}. Last move was cancelled.", until)
             return _Block(kept.reason, kept.message, until) if kept is not None else given_up
         block = self._halted(machine, cause) or self._protected(machine, cause) or self._unevictable(machine, cause)
         if block is not None or cause.reason in FORCED:
             return block
         counts = self._counts[machine.record.key]
-        allowed = self._allowance(machine, cause, counts.disturbed + counts.begun)
+        allowed = self._allowance(machine, cause, counts.disrupted + counts.begun)
         return None if allowed else self._over_budget(machine, cause, allowed)
 
     def _halted(self, machine: Machine, cause: DisruptionCause) -> _Block | None:
         counts = self._counts[machine.record.key]
-        if cause.reason != ILL or not repair_halted(counts.ill, counts.nodes):
+        if cause.reason != UNHEALTHY or not repair_halted(counts.unhealthy, counts.nodes):
             return None
-        return _Block(HALTED, f"{cause.reason}: {cause.message}. {halt_text(counts.ill, counts.nodes)}")
+        return _Block(HALTED, f"{cause.reason}: {cause.message}. {halt_text(counts.unhealthy, counts.nodes)}")
 
     def _protected(self, machine: Machine, cause: DisruptionCause) -> _Block | None:
         """Where its drain ends some time, it waits for pods: they hold nothing back before it.
@@ -305,32 +307,46 @@ class _Look:
             return None
         bare = bare_pod(machine.pods) if cause.reason == UNDERUTILIZED else ""
         if bare:
-            return _Block("Protected", f"{cause.reason}: {cause.message}. {bare}")
+            return _Block("Protected", f"{cause.reason}: {cause.message}. {bare}.")
         protection = protection_of(machine.record, machine.node, () if ends else machine.pods, self._now)
         if protection is None:
             return None
         until = min((each for each in (protection.until, cause.waits_until) if each is not None), default=None)
-        return _Block("Protected", f"{cause.reason}: {cause.message}. {protection.text}", until)
+        return _Block("Protected", f"{cause.reason}: {cause.message}. {protection.text}.", until)
 
     def _drain_waits(self, machine: Machine, cause: DisruptionCause) -> bool:
         """Whether its drain waits for pods that cannot be evicted now, and ends: the move need not wait for them."""
         return (cause.reason == EXPIRED or cause.reason in FORCED) and drain_grace(machine.record) is not None
 
     def _unevictable(self, machine: Machine, cause: DisruptionCause) -> _Block | None:
-        blocking = blocking_budgets(pods_to_move(machine.pods), self._seen.budgets)
-        if not blocking or cause.reason in NOT_BUDGETED or self._drain_waits(machine, cause):
+        why = unevictable(pods_to_move(machine.pods), self._seen.budgets)
+        if not why or cause.reason in NOT_BUDGETED or self._drain_waits(machine, cause):
             return None
-        why = f"PodDisruptionBudget {blocking[0]} allows no eviction now"
-        return _Block("PodDisruptionBudget", f"{cause.reason}: {cause.message}. {why}")
+        return _Block("PodDisruptionBudget", f"{cause.reason}: {cause.message}. {why}.")
 
     def _no_place(self, refit: Refit, cause: DisruptionCause) -> _Block | None:
         begun = f"{cause.reason}: {cause.message}"
         if refit.too_little and cause.reason == UNDERUTILIZED:
-            return _Block(UNCONSOLIDATABLE, f"{begun}. The move is not worth it any more: {refit.too_little}")
+            return _Block(UNCONSOLIDATABLE, f"{begun}. The move is not worth it any more: {refit.too_little}.")
         if refit.unserved:
             reason = LIMITED if refit.limited else "NoReplacement"
-            return _Block(reason, f"{begun}. No machine can take its place: {refit.unserved}")
+            return _Block(reason, f"{begun}. No machine can take its place: {refit.unserved}.")
         return None
+
+    def _unforeseen(self, machine: Machine, refit: Refit) -> _Block | None:
+        """Of an exchange for room that was there: what would be bought instead waits for its saving to hold, too."""
+        exchange = machine.exchange
+        if exchange is None or exchange.buys or not refit.orders:
+            return None
+        its = "Its" if len(exchange.candidates) == 1 else "Their"
+        pods = "pod" if len(pods_to_move(machine.pods)) == len(exchange.candidates) == 1 else "pods"
+        saving = total(exchange.saving_microusd)
+        saved = f"{UNDERUTILIZED}: {its} {pods} would fit on other nodes, which saves {saving}/h"
+        new = "it would need a new machine" if len(refit.orders) == 1 else "it would need new machines"
+        if refit.too_little:
+            share = self._counts[machine.record.key].min_savings.removesuffix("%")
+            return _Block(UNCONSOLIDATABLE, f"{saved}; not now: {new}, and saves less than {share} %.")
+        return _Block(UNPROVEN, f"{saved}; not now: {new}. The next search looks for another exchange.")
 
     def _allowance(self, machine: Machine, cause: DisruptionCause, counted: int) -> Allowance:
         counts = self._counts[machine.record.key]
@@ -345,7 +361,7 @@ class _Look:
         pools = {self._counts[key].key for key in keys if key in self._counts}
         whose = f"GPUNodePool {self._counts[machine.record.key].key}: " if len(pools) > 1 else ""
         when = "" if allowed.until is None else f" until {allowed.until:%Y-%m-%d %H:%M:%S}Z"
-        why = f"{whose}{allowed.rule} allows no more disruption now{when}"
+        why = f"{whose}{allowed.rule} allows no more disruption now{when}."
         return _Block("BudgetExhausted", f"{cause.reason}: {cause.message}. {why}", allowed.until)
 
     # -- under way -----------------------------------------------------------------------------------------------------
@@ -355,7 +371,7 @@ class _Look:
         together = [each for each in self._moving[move] if not leaves(each)]
         causes = [self._causes[each.record.key] for each in together]
         if cause is None or not all(isinstance(each, DisruptionCause) for each in causes):
-            return TakeBack(machine, "its cause is gone", self._unused(machine))
+            return TakeBack(machine, "reason no longer applies", self._unused(machine))
         if (why := self._over_together(move, together)) is not None:
             return self._given_up(machine, why)
         place = needs_place(machine, cause)
@@ -396,7 +412,7 @@ class _Look:
         move = move_of(machine.record)
         leaving = [each for each in self._moving[move] if leaves(each) and pods_to_move(each.pods)]
         if leaving or move in self._deleting:
-            return Say(machine, _under_way(machine, cause, "waits until the other machines of the move are drained"))
+            return Say(machine, _under_way(machine, cause, "waiting for the other machines of the move to be drained"))
         if cause.reason == EMPTY and (step := self._emptied(machine, cause)) is not None:
             return step
         self._deleting.add(move)
@@ -413,9 +429,9 @@ class _Look:
         if not left.waiting:
             return None
         self._moments.append(self._now + LOOK_AGAIN)
-        if asked := tuple(pod for pod in left.evict if not blocking_budgets((pod,), self._seen.budgets)):
+        if asked := tuple(pod for pod in left.evict if not unevictable((pod,), self._seen.budgets)):
             return EvictFirst(machine, asked)
-        return Say(machine, _under_way(machine, cause, f"waits for pods without GPUs to leave Node {node.name}"))
+        return Say(machine, _under_way(machine, cause, f"waiting for pods without GPUs to leave Node {node.name}"))
 
     def _over(self, machine: Machine, cause: DisruptionCause) -> _Block | None:
         """Why a move under way is given up."""
@@ -427,22 +443,25 @@ class _Look:
         held = holds(machine.record, CONDITION)
         since = held.last_transition_time if held is not None else None
         if since is not None and self._now >= since + MOVE_AT_MOST and not kept_free(machine):
-            return _Block("MoveTimedOut", f"{begun}. The move took longer than {go_duration(MOVE_AT_MOST)}")
+            return _Block("MoveTimedOut", f"{begun}. The move took longer than {go_duration(MOVE_AT_MOST)}.")
         allowed = self._allowance(machine, cause, 0)
         if not allowed and cause.reason not in FORCED:  # not used up, but closed
             return self._over_budget(machine, cause, allowed)
         if not needs_place(machine, cause):
             return None
         if (gone := self._gone(machine)) is not None:
-            return _Block("ReplacementFailed", f"{begun}. Replacement {gone}")
+            return _Block("ReplacementFailed", f"{begun}. Replacement {gone}.")
         if (stopped := self._stopped(move)) is not None:
-            return _Block("ReplacementFailed", f"{begun}. {stopped}")
+            return _Block("ReplacementFailed", f"{begun}. {stopped}.")
         refit = self._seen.refits.get(machine.record.key)
-        if refit is not None and refit.orders and (ordered := self._seen.replacements.get(move)):
-            return _Block("NoLongerFits", f"{begun}. {_unfit(refit, ordered)}")
-        if refit is not None and (kept_free(machine) or self._seen.replacements.get(move)):
-            refit = replace(refit, too_little="")  # what is bought is paid: to go on saves more than to go back
-        return self._no_place(refit, cause) if refit is not None else None
+        if refit is None:
+            return None
+        ordered = self._seen.replacements.get(move, ())
+        if refit.orders and ordered:
+            return _Block("NoLongerFits", f"{begun}. {_unfit(refit, ordered)}.")
+        if ordered or kept_free(machine):  # what is bought is paid: to go on saves more than to go back
+            return self._no_place(replace(refit, too_little=""), cause)
+        return self._unforeseen(machine, refit) or self._no_place(refit, cause)
 
     def _stopped(self, move: str) -> str | None:
         """Why a replacement that is not Ready yet may not be bought any more: by what stops the pool that buys it."""
@@ -458,8 +477,8 @@ class _Look:
         there = {each.record.key.name: each for each in self._seen.replacements.get(move_of(machine.record), ())}
         for name in replaced_by(machine.record):
             if name not in there:
-                why = self._seen.withdrawn.get(ObjectKey(machine.record.key.namespace, name), "")
-                return f"{name} was withdrawn: {why}" if why else f"{name} is gone"
+                why = self._seen.replanned.get(ObjectKey(machine.record.key.namespace, name), "")
+                return f"{name} could not be bought: {why}" if why else f"{name} is gone"
         for name, each in sorted(there.items()):
             ending = holds(each.record, "Terminating") or holds(each.record, "Ended")
             if each.record.deleting or has_ended(each.record) or ending is not None:
@@ -474,16 +493,18 @@ class _Look:
         if names and names != replaced_by(machine.record):
             return NoteReplacements(machine, names)
         if refit is None:
-            return Say(machine, _under_way(machine, cause, "waits for its turn to be planned"))
+            return Say(machine, _under_way(machine, cause, "waiting for the next plan"))
         if refit.orders and not there:
             first = next(each for each in self._moving[move] if not leaves(each))
             if machine is not first:
-                return Say(machine, _under_way(machine, cause, f"waits for replacements of {first.record.key.name}"))
+                return Say(
+                    machine, _under_way(machine, cause, f"waiting for the replacements of {first.record.key.name}")
+                )
             return OrderReplacements(machine, move, refit.orders, self._replaced(move, cause))
         late = [str(each.record.key) for each in there if on_its_way(each.record) or not is_ready(each)]
         if waited := sorted({*late, *refit.coming}):
             self._patient += 1
-            return Say(machine, _under_way(machine, cause, f"waits for {', '.join(waited)} to be ready"))
+            return Say(machine, _under_way(machine, cause, f"waiting for {', '.join(waited)} to be ready"))
         return None
 
     def _replaced(self, move: str, cause: DisruptionCause) -> int | None:
@@ -496,11 +517,11 @@ class _Look:
         counts = self._counts[machine.record.key]
         if cause.reason not in NOT_BUDGETED:
             if (block := self._unevictable(machine, cause)) is not None:
-                return Say(machine, _under_way(machine, cause, block.message.rpartition(". ")[2]))
-            allowed = self._allowance(machine, cause, counts.disturbed)
+                return Say(machine, _under_way(machine, cause, block.message.rpartition(". ")[2].removesuffix(".")))
+            allowed = self._allowance(machine, cause, counts.disrupted)
             if not allowed and cause.reason not in FORCED:
-                return Say(machine, _under_way(machine, cause, f"waits for {allowed.rule}"))
-        counts.disturbed += 1
+                return Say(machine, _under_way(machine, cause, f"waiting for {allowed.rule}"))
+        counts.disrupted += 1
         counts.begun -= 1
         return SetTaint(machine, node, HARD.effect, self._rooms(machine))
 
@@ -511,7 +532,7 @@ class _Look:
     def _given_up(self, machine: Machine, block: _Block) -> TakeBack:
         _, count = read_retry(machine.record)
         until = self._now + RETRIES[min(count, len(RETRIES) - 1)]
-        message = f"{block.message}. The next try is at {until:%Y-%m-%d %H:%M:%S}Z"
+        message = f"{block.message} Next attempt at {until:%Y-%m-%d %H:%M:%S}Z."
         update = ConditionUpdate(CONDITION, False, block.reason, message)
         return TakeBack(machine, block.message, self._unused(machine), update, f"{rfc3339(until)} {count + 1}")
 
@@ -544,4 +565,6 @@ def _repeats(step: Step) -> bool:
 
 
 def _under_way(machine: Machine, cause: DisruptionCause, what: str) -> ConditionUpdate:
-    return ConditionUpdate(CONDITION, True, cause.reason, f"{cause.message}{MOVES_ON}{move_of(machine.record)}: {what}")
+    return ConditionUpdate(
+        CONDITION, True, cause.reason, f"{cause.message}{MOVES_ON}{move_of(machine.record)}: {what}."
+    )

@@ -1,23 +1,28 @@
 """Where the pods of candidates would go: planned by the planner's own count, on what is true now."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tgp.core.disruption.candidates import NEVER_BUYS
 from tgp.core.disruption.causes import UNDERUTILIZED, DisruptionCause, Machine, cause_of
 from tgp.core.disruption.ending import MovingPod, kept_microusd, with_refused
-from tgp.core.disruption.exchange import checked, missing_room
+from tgp.core.disruption.exchange import checked, missing_room, pod_moves
 from tgp.core.disruption.machine_state import as_waiting, move_of, pods_to_move
 from tgp.core.disruption.move_steps import DisruptionObservation, Refit
 from tgp.core.disruption.moves import nodes_that_go
+from tgp.core.disruption.preferences import Place, Preferences, looks
+from tgp.core.disruption.restart_cost import Restarts
 from tgp.core.disruption.spot import moved_pods
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
 from tgp.core.pools.capacity import with_pods
+from tgp.core.pools.limits import after_orders
 from tgp.core.pools.orders import anchor_of, slot_number
+from tgp.core.pools.planner.classes import gang_name
 from tgp.core.pools.planner.plan import plan
-from tgp.core.pools.planner.world import Capacity, Plan, PlanInput, PlannedPool
+from tgp.core.pools.planner.world import Capacity, Order, Plan, PlanInput, PlannedPool
 from tgp.core.pools.replicas import world_of_slots
 
 LIMIT_REASON = "LimitReached"
@@ -27,7 +32,7 @@ NOT_BUYING = Refit(unserved=f"the pool buys nothing: {NEVER_BUYS}")
 @dataclass(frozen=True, slots=True)
 class Refitted:
     refits: Mapping[ObjectKey, Refit]
-    rooms: tuple[Capacity, ...]  # that the pods of all these candidates leave
+    world: PlanInput  # with the room, stock and limits that all these candidates leave
 
 
 def refits(
@@ -37,11 +42,15 @@ def refits(
     placed: Mapping[str, str],  # of the last plan for pods that wait: pod uid → name of the capacity
     leaving: Iterable[Pod],  # of other machines, which are evicted or will be next, and new ones: they need room, too
 ) -> Refitted:
-    """One move after another, each in the room that those before it leave. Candidates of one move share an answer."""
+    """One move after another, each with the room, stock and limits that those before it leave.
+
+    Candidates of one move share an answer.
+    """
     going = nodes_that_go(seen)
     rooms = {each.name: each for each in world.capacity if each.name not in going and not each.drains}
-    _take(rooms, world.pods, placed)
     others = tuple(as_waiting(pod) for pod in leaving)
+    world = replace(world, gang_members=_gang_members(seen, world, others))
+    _take(rooms, world.pods, placed)
     _take(rooms, others, _plan(world, others, (), rooms).placed)
     answers = dict[ObjectKey, Refit]()
     for together in _grouped(seen, keys):
@@ -49,15 +58,29 @@ def refits(
         found = _planned(seen, together, pods, world, rooms)
         refit = NOT_BUYING
         if found is not None:
-            kept = _kept(seen, pods, found, rooms)
-            refit = _checked(seen, together, _refit(found, rooms), world, kept)
+            refit = _checked(seen, together, found, world, rooms)
         if refit.limited:
             free = _planned(seen, together, pods, replace(world, limits=()), rooms)
             missing = missing_room(free.orders, world) if free is not None else ""
             refit = replace(refit, unserved=missing or refit.unserved)
         answers |= dict.fromkeys((each.record.key for each in together.machines), refit)
+        if not (refit.unserved or refit.too_little):
+            world = _after(world, refit.orders)
         _take(rooms, pods, found.placed if found is not None else {})
-    return Refitted(answers, tuple(rooms.values()))
+    return Refitted(answers, replace(world, capacity=tuple(rooms.values())))
+
+
+def _gang_members(
+    seen: DisruptionObservation, world: PlanInput, leaving: Iterable[Pod]
+) -> Mapping[str, frozenset[str]]:
+    """By gang, wherever its pods are: the machines of all of them may go, one after another."""
+    there = (pod for place in world.capacity for pod in place.pods)
+    going = (pod for machine in seen.machines for pod in pods_to_move(machine.pods))
+    found = {gang: set(uids) for gang, uids in world.gang_members.items()}
+    for pod in (*world.pods, *there, *going, *leaving):
+        if gang := gang_name(pod):
+            found.setdefault(gang, set()).add(uid_text(pod.uid))
+    return {gang: frozenset(uids) for gang, uids in found.items()}
 
 
 @dataclass(slots=True)
@@ -124,13 +147,39 @@ def _kept(seen: DisruptionObservation, pods: Iterable[Pod], found: Plan, rooms: 
     return kept_microusd((rooms[name] for name in coming), seen.ending, coming)
 
 
-def _checked(seen: DisruptionObservation, together: _Together, refit: Refit, world: PlanInput, kept: int) -> Refit:
+def _checked(
+    seen: DisruptionObservation,
+    together: _Together,
+    found: Plan,
+    world: PlanInput,
+    rooms: Mapping[str, Capacity],
+) -> Refit:
     """Of an exchange: whether it is worth it now, and the highest prices of what is bought for it."""
+    refit = _refit(found, rooms)
     if refit.unserved or not together.exchange:
         return refit
     standing = [each for one in together.machines if (each := seen.standing.get(one.record.key)) is not None]
-    orders, why = checked(standing, refit.orders, world, kept)
+    costs = Restarts(seen.standing.values(), world.now, world.gang_members)
+    leaving = [(each, pod) for each in standing for pod in moved_pods(each)]
+    pods = [pod for _, pod in leaving]
+    broken = _broken([(each.machine, pod) for each, pod in leaving], found, world, rooms)
+    restarts = costs.together(pods) + sum(costs.of_pod[uid_text(pod.uid)] for pod in broken)
+    orders, why = checked(standing, refit.orders, world, restarts, _kept(seen, pods, found, rooms))
     return replace(refit, orders=orders, too_little=why)
+
+
+def _broken(
+    leaving: Iterable[tuple[Machine, Pod]], found: Plan, world: PlanInput, rooms: Mapping[str, Capacity]
+) -> list[Pod]:
+    """A pod for each preference of it that holds now, and would not then."""
+    moving = [(Place(each.node.name, each.node.labels), pod) for each, pod in leaving if each.node is not None]
+    if not any(looks(pod) for _, pod in moving):
+        return []
+    own = {place.name for place, _ in moving}
+    there = [*rooms.values(), *(each for each in world.capacity if each.name in own)]
+    labels = {name: each.labels for name, each in rooms.items()}
+    moves = pod_moves(moving, found.placed, labels, found.orders, {each.key: each for each in world.pools})
+    return Preferences(there, world.namespaces).broken(moves)
 
 
 def _slot_to_fill(machine: Machine, seen: DisruptionObservation) -> str:
@@ -144,6 +193,16 @@ def _plan(
     world: PlanInput, pods: tuple[Pod, ...], pools: tuple[PlannedPool, ...], rooms: Mapping[str, Capacity]
 ) -> Plan:
     return plan(replace(world, pods=pods, pools=pools, capacity=tuple(rooms.values()))) if pods else Plan()
+
+
+def _after(world: PlanInput, orders: Iterable[Order]) -> PlanInput:
+    """With what these orders leave of stock and limits."""
+    made = tuple(orders)
+    if not made:
+        return world
+    taken = Counter(world.taken) + Counter(order.offer.key for order in made)
+    pools = {each.key: each.pool for each in world.pools}
+    return replace(world, limits=after_orders(world.limits, made, pools), taken=taken)
 
 
 def _take(rooms: dict[str, Capacity], pods: Iterable[Pod], placed: Mapping[str, str]) -> None:

@@ -1,20 +1,24 @@
 """What it costs to move a pod to another machine: work that is lost, and time that is paid until it runs again.
 
-A pod of a Job loses what it has done since its last checkpoint, or since its start. Everything else is taken to serve:
-it loses the time until its successor has started. An annotation that cannot be read counts as absent, and the pod gets
-an Event.
+A pod that runs to completion loses what it has done since its last checkpoint, or since its start. Everything else is
+taken to serve: it loses the time until its successor has started. An annotation that cannot be read counts as absent,
+and the pod gets an Event.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 
 from tgp.api.field_error import Invalid
 from tgp.api.values import duration, is_rfc3339
+from tgp.core.disruption.causes import Standing
+from tgp.core.disruption.machine_state import pods_to_move
 from tgp.core.model.pod import Pod
-from tgp.core.model.resources import Resources
+from tgp.core.model.record import uid_text
+from tgp.core.model.resources import NOTHING, Resources
+from tgp.core.pools.planner.classes import CHECKPOINT_EVERY, gang_name
 from tgp.core.pools.planner.sources import PODS
 
-CHECKPOINT_EVERY, CHECKPOINTED_AT = "tgp.io/checkpoint-every", "tgp.io/checkpointed-at"
+CHECKPOINTED_AT = "tgp.io/checkpointed-at"
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 START_UP = timedelta(minutes=10)  # of a pod on a machine that is there: the image is pulled, the model is loaded
 COST_UNIT, PRIORITY_UNIT = 1 << 27, 1 << 25  # of deletion cost and priority: so much weighs as one more restart
@@ -22,12 +26,44 @@ LEAST_WEIGHT, MOST_WEIGHT = 0.1, 10.0
 MOST_DIGITS = 11  # of a deletion cost, which is a 32-bit number
 SHOWN = 64  # characters of a value that cannot be read
 HOUR = timedelta(hours=1)
+NO_GANGS: Mapping[str, frozenset[str]] = {}
 
 
 def restart_cost(pod: Pod, allocatable: Resources, hourly_microusd: float, now: datetime) -> int:
     """In micro-dollars, on a machine with so much allocatable and of that price."""
     hours = (lost_work(pod, now) + START_UP) / HOUR
     return round(hours * share_of(pod, allocatable) * hourly_microusd * weight_of(pod))
+
+
+class Restarts:
+    """What it costs to restart pods of machines whose price is known. With one pod of a gang all of it restarts."""
+
+    def __init__(
+        self, machines: Iterable[Standing], now: datetime, gang_members: Mapping[str, frozenset[str]] = NO_GANGS
+    ) -> None:
+        """`gang_members`: uids by gang. Those on machines without a price cost as much as the others on average."""
+        self.of_pod: dict[str, int] = {}  # by uid
+        gangs: dict[str, list[int]] = {}
+        for each in machines:
+            room = each.machine.node.allocatable if each.machine.node is not None else NOTHING
+            for pod in pods_to_move(each.machine.pods):
+                cost = self.of_pod[uid_text(pod.uid)] = restart_cost(pod, room, each.expected_microusd, now)
+                if gang := gang_name(pod):
+                    gangs.setdefault(gang, []).append(cost)
+        self._of_gang = {
+            gang: sum(costs) * max(len(gang_members.get(gang, ())), len(costs)) // len(costs)
+            for gang, costs in gangs.items()
+        }
+
+    def together(self, pods: Iterable[Pod]) -> int:
+        """In micro-dollars, if all of these are moved."""
+        gangs, alone = set[str](), 0
+        for pod in pods:
+            if gang := gang_name(pod):
+                gangs.add(gang)
+            else:
+                alone += self.of_pod[uid_text(pod.uid)]
+        return alone + sum(self._of_gang[gang] for gang in gangs)
 
 
 def lost_work(pod: Pod, now: datetime) -> timedelta:
@@ -37,8 +73,7 @@ def lost_work(pod: Pod, now: datetime) -> timedelta:
     known = [*_since_checkpoint(pod.annotations, now), *_half_interval(pod.annotations)]
     if known:
         return min(age, *known)
-    owner = pod.controller
-    return age if owner is not None and owner.kind == "Job" else timedelta(0)
+    return age if pod.runs_to_completion else timedelta(0)
 
 
 def share_of(pod: Pod, allocatable: Resources) -> float:

@@ -126,7 +126,7 @@ def _disowned(instance: Instance, token: MachineToken, owner: RequestOwner | Non
     if owner.everything:
         return ""
     if owner.token != str(token):
-        return f"attempt {token.attempt} of the request is over"
+        return f"attempt {token.attempt} of the request has ended"
     if kept[instance.token] != instance.id:
         return f"the request has machine {kept[instance.token]} under the same token"
     return ""

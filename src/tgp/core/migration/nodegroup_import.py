@@ -39,7 +39,7 @@ def groups_of_rows(rows: Any, source: SourceDocument, field: str) -> tuple[list[
             known = {key: row[key] for key in PARTS.values() if key in row} if isinstance(row, Mapping) else row
             (group,) = of_file([known], at, HostRules())
         except BadNodeGroup as error:
-            notes.append(_refused(source, at, str(error).removeprefix(f"{at}[0]: ").replace(f"{at}[0]", at)))
+            notes += [_refused(source, where.replace(f"{at}[0]", at), why) for where, why in error.problems]
             continue
         for key in row:
             if key not in PARTS.values():
@@ -65,7 +65,9 @@ def groups_of_variables(
             made = of_environment(own, HostRules())
         except BadNodeGroup as error:
             used.update(own)
-            notes.append(_refused(source, next(iter(own)), f"{error}. The machine was left out: complete it"))
+            for where, why in error.problems:
+                field = where if where in own else next(iter(own))
+                notes.append(_refused(source, field, f"{why}. The machine was left out: complete it"))
             continue
         used.update(own if made else ())
         for group in made:

@@ -43,6 +43,16 @@ class Cooldowns:
     providers: Mapping[str, Cooldown] = field(default_factory=dict)
     accounts: Mapping[str, Cooldown] = field(default_factory=dict)  # by account_key
 
+    def with_later(self, other: "Cooldowns") -> "Cooldowns":
+        """Of each, the one that ends later: what has ended says nothing against one that lasts."""
+        pairs = (
+            (self.offers, other.offers),
+            (self.hosts, other.hosts),
+            (self.providers, other.providers),
+            (self.accounts, other.accounts),
+        )
+        return Cooldowns(*(_later(mine, theirs) for mine, theirs in pairs))
+
     def against(self, offer: Offer, source: str, now: datetime) -> Cooldown | None:
         """The cooldown of this offer from that source now: the one that lasts longest; None: none."""
         held = (
@@ -53,3 +63,8 @@ class Cooldowns:
         )
         benching = [cooldown for cooldown in held if cooldown is not None and cooldown.cools_down(now)]
         return max(benching, key=lambda cooldown: cooldown.until, default=None)
+
+
+def _later(mine: Mapping[str, Cooldown], theirs: Mapping[str, Cooldown]) -> Mapping[str, Cooldown]:
+    later = {name: each for name, each in theirs.items() if name not in mine or mine[name].until < each.until}
+    return {**mine, **later} if later else mine

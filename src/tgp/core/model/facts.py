@@ -347,7 +347,7 @@ class MachineLost(Struct, frozen=True):
     why: str
 
 
-class LimitHolds(Struct, frozen=True):
+class LimitReached(Struct, frozen=True):
     """A hard limit of its class or its pool keeps a request from buying."""
 
     subject: FactSubject
@@ -362,7 +362,7 @@ class ExpiresSoon(Struct, frozen=True):
     why_fixed: str = ""  # empty: a longer lifetime moves it
 
 
-class ProtectionHolds(Struct, frozen=True):
+class DrainBlocked(Struct, frozen=True):
     """A drain waits for a pod that is protected from disruption."""
 
     subject: FactSubject
@@ -506,9 +506,9 @@ class DisruptionCounted(Struct, frozen=True):
     """How the nodes of a pool count for its disruption. Noted when that changes."""
 
     pool: ObjectKey
-    disturbed: int = 0  # nodes that count against its budgets now
-    ill: int = 0  # nodes with which something is wrong
-    halted: bool = False  # so many are ill that none is replaced for that
+    disrupted: int = 0  # nodes that count against its budgets now
+    unhealthy: int = 0  # nodes with which something is wrong
+    halted: bool = False  # so many are unhealthy that none is replaced for that
     left: Mapping[str, int] = {}  # by reason: how many more nodes its budgets allow to be disrupted
 
 
@@ -527,7 +527,7 @@ class ReplacementBilled(Struct, frozen=True):
     replaced_microusd: int  # what the machines that it replaced would have cost
 
 
-class RequestWithdrawn(Struct, frozen=True):
+class RequestReplanned(Struct, frozen=True):
     """A pool's request could not buy the offer that was planned: it is deleted, and its pods are planned for again."""
 
     subject: FactSubject
@@ -608,7 +608,7 @@ PoolFact: TypeAlias = (
     | DisruptionCounted
     | SavingsPromised
     | ReplacementBilled
-    | RequestWithdrawn
+    | RequestReplanned
     | PodNominated
     | NominationUnsupported
 )
@@ -627,9 +627,9 @@ MachineFact: TypeAlias = (
     | MachineTerminating
     | MachineTerminated
     | MachineLost
-    | LimitHolds
+    | LimitReached
     | ExpiresSoon
-    | ProtectionHolds
+    | DrainBlocked
     | TerminationFailing
 )  # each is about one request: its `subject`
 

@@ -176,7 +176,7 @@ class MeshStatus:
 
 NO_MESH = "NoMesh"  # the reason of a machine that joined by none
 NOT_ASKED = "NotAskedYet"  # the reason while this process has not asked the mesh
-NO_MESH_NEEDED = MeshStatus(True, NO_MESH, "the machine joined without a mesh")
+NO_MESH_NEEDED = MeshStatus(True, NO_MESH, "The machine joined without a mesh")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,8 @@ from tgp.core.model.taints import Toleration
 
 PENDING, RUNNING, SUCCEEDED, FAILED, UNKNOWN = "Pending", "Running", "Succeeded", "Failed", "Unknown"
 
+ALWAYS = "Always"  # the restartPolicy of pods that serve
+
 UNSCHEDULABLE = "Unschedulable"  # the scheduler tried, and found no node
 GATED = "SchedulingGated"  # a scheduling gate holds it back before the scheduler may try
 
@@ -56,8 +58,10 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     priority: int = 0
     scheduler: str = "default-scheduler"
     grace_seconds: int = 30
+    restart_policy: str = ALWAYS
 
     phase: str = PENDING
+    ready: bool = False  # its containers are
     nominated_node: str = ""  # the scheduler is making room for it there
     unplaced_since: datetime | None = None  # None: placed, or the scheduler has not rejected it
     unplaced_reason: str = ""  # Unschedulable, SchedulingGated, …
@@ -101,6 +105,12 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     @property
     def controller(self) -> OwnerRef | None:
         return next((owner for owner in self.owners if owner.controller), None)
+
+    @property
+    def runs_to_completion(self) -> bool:
+        """Its work ends some time, and a restart loses it, whatever its controller is."""
+        owner = self.controller
+        return self.restart_policy != ALWAYS or (owner is not None and owner.kind == "Job")
 
     @property
     def of_daemon_set(self) -> bool:

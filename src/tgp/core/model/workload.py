@@ -8,7 +8,7 @@ import msgspec
 from tgp.core.model.labels import NO_LABELS, NOTHING_AT_ALL, Selector
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.placement import ANYWHERE, Affinity, HostPort
-from tgp.core.model.pod import OwnerRef
+from tgp.core.model.pod import OwnerRef, Pod
 from tgp.core.model.record import Uid
 from tgp.core.model.resources import NOTHING, Resources
 from tgp.core.model.taints import Toleration
@@ -77,3 +77,11 @@ class PodDisruptionBudget(Metadata, frozen=True, gc=False, kw_only=True):
     selector: Selector = NOTHING_AT_ALL
     disruptions_allowed: int = 0
     current: bool = False  # its status describes its current spec
+    evicts_unready: bool = False  # pods that are not Ready may be evicted whatever it allows
+
+    def selects(self, pod: Pod) -> bool:
+        return self.key.namespace == pod.key.namespace and self.selector.selects(pod.labels)
+
+    def blocks(self, pod: Pod) -> bool:
+        """Whether it allows no eviction of this pod now."""
+        return self.disruptions_allowed <= 0 and self.selects(pod) and not (self.evicts_unready and not pod.ready)

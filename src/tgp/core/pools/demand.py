@@ -16,6 +16,7 @@ from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
 from tgp.core.pools.capacity import with_pods
 from tgp.core.pools.planner.classes import (
+    CHECKPOINT_EVERY,
     GANG,
     GANG_SIZE,
     LONGEST_GANG,
@@ -23,6 +24,7 @@ from tgp.core.pools.planner.classes import (
     MAX_WAIT,
     WORKER_GROUP,
     WORKER_GROUP_SIZE,
+    gang_name,
     written_gang,
 )
 from tgp.core.pools.planner.world import NO_POOL, Capacity, PoolReason, Unserved
@@ -46,6 +48,11 @@ class Demand:
     refused: tuple[Unserved, ...] = ()  # ask for GPUs, and no plan can serve them
     ignored: tuple[IgnoredAnnotation, ...] = ()
     nominated: tuple[Pod, ...] = ()  # have room on the Node they are nominated to; annotations as above
+
+    @property
+    def held_gangs(self) -> dict[str, str]:
+        """Gangs with a pod that is refused, and its name: nothing may be bought for the others."""
+        return {gang: each.pod.key.name for each in self.refused if (gang := gang_name(each.pod))}
 
 
 def asks_for_gpus(pod: Pod) -> bool:
@@ -118,17 +125,18 @@ def demand_of(
 
 
 def read_annotations(pod: Pod) -> tuple[Mapping[str, str], tuple[str, ...]]:
-    """What the pod says of its price, its patience and its gang, and what cannot be read of it."""
+    """What the pod says of its price, its patience, its gang and its work, and what cannot be read of it."""
     gang, size = written_gang(pod), pod.annotations.get(GANG_SIZE)
     if size is None and GANG not in pod.annotations and WORKER_GROUP in pod.labels:
         size = pod.annotations.get(WORKER_GROUP_SIZE)
     price, wait = pod.annotations.get(MAX_PRICE), pod.annotations.get(MAX_WAIT)
-    return _read(*(text and text[: LONGEST_GANG + 1] for text in (price, wait, gang, size)))
+    every = pod.annotations.get(CHECKPOINT_EVERY)
+    return _read(*(text and text[: LONGEST_GANG + 1] for text in (price, wait, gang, size, every)))
 
 
 @lru_cache(maxsize=ANNOTATIONS_KEPT)
 def _read(
-    price: str | None, wait: str | None, gang: str | None, size: str | None
+    price: str | None, wait: str | None, gang: str | None, size: str | None, every: str | None
 ) -> tuple[Mapping[str, str], tuple[str, ...]]:
     """Cached, so that pods that say the same share one mapping: by that a plan tells them alike quickly."""
     problems = []
@@ -136,7 +144,8 @@ def _read(
         problems.append(f"Annotation {GANG} is ignored: {gang[:64]!r}… is longer than {LONGEST_GANG} characters")
         gang = None
     said = {MAX_PRICE: price, MAX_WAIT: wait, GANG: gang or None, GANG_SIZE: size if gang else None}
-    for name, check in ((MAX_PRICE, _price), (MAX_WAIT, _wait), (GANG_SIZE, _size)):
+    said[CHECKPOINT_EVERY] = every
+    for name, check in ((MAX_PRICE, _price), (MAX_WAIT, _wait), (GANG_SIZE, _size), (CHECKPOINT_EVERY, _every)):
         written = said[name]
         if written is not None and (why := check(written)):
             problems.append(f"Annotation {name} is ignored: {written[:64]!r} {why}")
@@ -156,6 +165,13 @@ def _price(text: str) -> str:
 def _wait(text: str) -> str:
     try:
         return "" if duration(text, MAX_WAIT) >= timedelta(0) else "is negative"
+    except (Invalid, OverflowError):
+        return "is no duration, such as 30m"
+
+
+def _every(text: str) -> str:
+    try:
+        return "" if duration(text, CHECKPOINT_EVERY) >= timedelta(0) else "is negative"
     except (Invalid, OverflowError):
         return "is no duration, such as 30m"
 

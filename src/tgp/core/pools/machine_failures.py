@@ -19,7 +19,7 @@ from tgp.core.requests.node_metadata import pool_key
 COUNTED_FOR = timedelta(days=1)
 FAILURES_ALLOWED = 1  # of a provider's machines in one pool, in that time
 MOST_REMEMBERED = 10_000  # machines, the newest
-ILL = "Ill"  # the reason of a condition Disrupted
+UNHEALTHY = "Unhealthy"  # the reason of a condition Disrupted
 
 
 class MachineFailures:
@@ -34,7 +34,7 @@ class MachineFailures:
                 self._remember(each.key, each.pool, each.provider, each.ended)
 
     def learn(self, record: KubeObject[GPURequest]) -> None:
-        """Of machines that were lost, or that are replaced because they are ill."""
+        """Of machines that were lost, or that are replaced because they are unhealthy."""
         pool = pool_key(record)
         if pool is None:
             return
@@ -64,7 +64,7 @@ class MachineFailures:
         if (
             held is None
             or held.status is not True
-            or held.reason != ILL
+            or held.reason != UNHEALTHY
             or attempt != open_attempt(attempts_of(record))
         ):
             return None

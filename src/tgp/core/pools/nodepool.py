@@ -56,10 +56,10 @@ def judge_pool(observation: PoolObservation) -> tuple[ConditionUpdate, ...]:
     reasons = tuple(_sentence(each) for each in unsatisfiable(observation.pool, observation.node_class))
     updates = [_ready(observation)]
     if reasons:
-        updates.append(ConditionUpdate("Unsatisfiable", True, "NoSuchMachine", "; ".join(reasons)))
+        updates.append(ConditionUpdate("Unsatisfiable", True, "NoSuchMachine", " ".join(reasons)))
     if observation.observing or observation.pool.spec.mode == "Observe":
         updates.append(
-            ConditionUpdate("Observing", True, "Observing", "the pool plans and reports, and launches nothing")
+            ConditionUpdate("Observing", True, "Observing", "The pool plans and reports, and launches nothing.")
         )
     return tuple(updates)
 
@@ -71,30 +71,30 @@ def _ready(observation: PoolObservation) -> ConditionUpdate:
     if observation.time_zones:
         problems += unknown_time_zones(pool, observation.time_zones)
     if problems:
-        return _not_ready("InvalidSpec", listed(problems))
+        return _not_ready("InvalidSpec", f"{listed(problems)}.")
     if observation.class_unreadable:
         return _not_ready(
-            "NodeClassUnreadable", f"GPUNodeClass {name} was written by a newer version: upgrade the operator"
+            "NodeClassUnreadable", f"GPUNodeClass {name} was written by a newer version: upgrade the operator."
         )
     if node_class is None:
         return _not_ready(
             "NodeClassNotFound",
-            f"spec.nodeClassRef.name: GPUNodeClass {name!r} {CLASS_MISSING}",
+            f"GPUNodeClass {name!r} of spec.nodeClassRef {CLASS_MISSING}",
         )
     if observation.namespace_labels is None:
         return _not_ready(
             "NamespaceNotSeen",
-            "the pool's Namespace is not in the cache yet; waiting for it before the class is checked",
+            "The pool's Namespace is not in the cache yet; waiting for it before the class is checked.",
         )
     if not namespace_allowed(
         node_class, observation.namespace_labels, required=observation.allowed_namespaces_required
     ):
         return _not_ready(
             "NamespaceNotAllowed",
-            f"GPUNodeClass {name} {NAMESPACE_REFUSED}",
+            f"GPUNodeClass {name} {NAMESPACE_REFUSED}.",
         )
     if observation.class_ready is None:
-        return ConditionUpdate("Ready", None, "NodeClassNotJudged", f"GPUNodeClass {name} was not checked yet")
+        return ConditionUpdate("Ready", None, "NodeClassNotJudged", f"GPUNodeClass {name} was not checked yet.")
     if observation.class_ready.status is False and observation.class_ready.reason == CANNOT_BUY:
         why = f"GPUNodeClass {name}: {observation.class_ready.message}{_narrowed_by(pool)}"
         return _not_ready("NodeClassCannotBuy", why)
@@ -104,14 +104,14 @@ def _ready(observation: PoolObservation) -> ConditionUpdate:
         )
         return _not_ready("NodeClassNotReady", why)
     if observation.class_ready.reason == "Suspended":
-        return ConditionUpdate("Ready", True, SUSPENDED, f"GPUNodeClass {name} is suspended: no machine is launched")
-    return ConditionUpdate("Ready", True, "Valid", f"GPUNodeClass {name} is ready")
+        return ConditionUpdate("Ready", True, SUSPENDED, f"GPUNodeClass {name} is suspended: no machine is launched.")
+    return ConditionUpdate("Ready", True, "Valid", f"GPUNodeClass {name} is ready.")
 
 
 def _narrowed_by(pool: GPUNodePool) -> str:
     """A class that is changed to buy other machines helps a pool only if the pool allows these, too."""
     keys = dict.fromkeys(row.key for row in pool.spec.template.spec.requirements)
-    return f". The requirements of this pool must allow it, too: {', '.join(keys)}" if keys else ""
+    return f" The requirements of this pool must allow it, too: {', '.join(keys)}." if keys else ""
 
 
 def unsatisfiable(pool: GPUNodePool, node_class: GPUNodeClass | None) -> Iterator[FieldError]:
@@ -134,7 +134,9 @@ def _never(detail: str, rule: str = REQUIREMENTS_RULE) -> FieldError:
 
 
 def _sentence(problem: FieldError) -> str:
-    return problem.detail if problem.path == REQUIREMENTS else f"{problem.path} {problem.detail}"
+    if problem.path == REQUIREMENTS:
+        return f"Pool requirements: {problem.detail}."
+    return f"{problem.path} {problem.detail}."
 
 
 def _outside_class(allowed: Mapping[str, Allowed], node_class: GPUNodeClass) -> Iterator[FieldError]:

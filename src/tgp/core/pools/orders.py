@@ -6,6 +6,7 @@ so that an operator that repeats itself creates nothing twice, and machines on t
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import blake2b
 from itertools import islice
 from typing import Any
@@ -37,6 +38,7 @@ MOST_ORDINALS = 200  # requests that one anchor may have had and that still exis
 BACKSTOP = "30m"  # the idle timeout once no pool looks after the machine (kubectl delete --cascade=orphan)
 SLOT = "slot-"  # how the anchor of a pool with `replicas` begins
 MOST_PODS, LONGEST_UID = 256, 128  # of pods that a machine was bought for, as far as they are read: as below
+FAMILIES_KEPT = 4_096  # whose digest is not made again
 SLOT_DIGITS = 6  # of a number: a user may edit the annotation
 _REGION = r"^[!-~]{1,63}$"
 _PODS = msgspec.json.Decoder(dict[str, list[str]])
@@ -65,16 +67,18 @@ def anchor_of(record: KubeObject[GPURequest]) -> str:
 
 
 def family(pod: Pod) -> str:
-    """Pods made from one template by one controller; a pod without one stands alone.
+    """Pods of one namespace that the scheduler treats alike, whoever creates them.
 
-    A controller that creates a pod again gives it another uid and the same family, unless what the scheduler reads of
-    its template has changed.
+    What a machine could not do for one of them it cannot do for the next: the run of a CronJob, the ReplicaSet of a
+    rollout and a pod of the same manifest are new each time.
     """
-    owner = pod.controller
-    placed_by = (pod.requests, sorted(pod.node_selector.items()), pod.affinity, pod.tolerations)
-    more = (pod.spreads, pod.host_ports, pod.scheduler, pod.priority)
-    template = blake2b(repr((placed_by, more)).encode(), digest_size=DIGITS // 2).hexdigest()
-    return f"{owner.uid if owner is not None and owner.uid else uid_text(pod.uid)}/{template}"
+    placed_by = (pod.requests, tuple(sorted(pod.node_selector.items())), pod.affinity, pod.tolerations)
+    return f"{pod.key.namespace}/{_digest((*placed_by, pod.spreads, pod.host_ports, pod.scheduler, pod.priority))}"
+
+
+@lru_cache(maxsize=FAMILIES_KEPT)
+def _digest(template: tuple[object, ...]) -> str:
+    return blake2b(repr(template).encode(), digest_size=DIGITS // 2).hexdigest()
 
 
 def bought_for(record: KubeObject[GPURequest]) -> Mapping[str, str]:

@@ -132,7 +132,7 @@ def _machine(order: Order, count: int) -> dict[str, Any]:
 
 
 def limited(why: str) -> ConditionUpdate | None:
-    return ConditionUpdate("Limited", True, "LimitReached", why) if why else None
+    return ConditionUpdate("Limited", True, "LimitReached", f"{why}.") if why else None
 
 
 def what_remains(requests: Iterable[KubeObject[GPURequest]]) -> ConditionUpdate:
@@ -143,5 +143,5 @@ def what_remains(requests: Iterable[KubeObject[GPURequest]]) -> ConditionUpdate:
     machines = sum(each is not None for each in attempts)
     names = ", ".join(record.key.name for record in left[:NAMES_SHOWN]) + (", …" if left[NAMES_SHOWN:] else "")
     counted = "1 machine" if machines == 1 else f"{machines} machines"
-    why = f"The pool is deleted once its machines are gone: {counted} at {about(cost)}/h left ({names})"
+    why = f"The pool is deleted once its machines are gone: {counted} at {about(cost)}/h left ({names})."
     return ConditionUpdate("Ready", False, "Deleting", why)

@@ -1,4 +1,4 @@
-"""What a pool does about one of its requests: leave it alone, withdraw it, or delete it because it is over.
+"""What a pool does about one of its requests: leave it, delete it to plan again, or delete it as over.
 
 Machines that work are the business of `core/disruption`.
 """
@@ -14,10 +14,13 @@ from tgp.core.model.attempts import IMAGE_PREPARING, attempts_of, open_attempt
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.requests.purchase_stops import PAUSED
 
-WITHDRAWN_AFTER = timedelta(seconds=30)  # without an offer that can be bought
+ORPHANS = "orphan"  # the finalizer of an object that is deleted and leaves what it owns, until that has lost its owner
+REPLANNED_AFTER = timedelta(seconds=30)  # without an offer that can be bought
 PREPARED_WITHIN = timedelta(minutes=10)  # of its creation: every machine of that provider waits for the same image
 FAILED_KEPT = timedelta(hours=1)  # what failed is remembered by its request for so long
 MOST_FAILED = 64  # of a pool
+LIMIT_REACHED = "LimitReached"
+SOLD_OUT = frozenset({"SoldOut", "Busy"})  # outcomes that are the provider's, whoever orders
 UNDECIDED = frozenset({"", "Waiting", "Ordering", "LaunchOutcomePending", "UnclaimedInstance", "NamespaceNotSeen"})
 
 
@@ -40,11 +43,12 @@ class Leave:
 
 
 @dataclass(frozen=True, slots=True)
-class Withdraw:
+class Replan:
     """It cannot buy what was planned: its pods are planned for again, without that offer if it was to blame."""
 
     why: str
-    paused: bool = False  # all purchases are, or those of its class: its offer is as good as before
+    spared: bool = False  # its offer is as good as before: purchases are paused, or a limit is reached
+    market: bool = False  # what is on sale has changed: other pools could not buy it, either
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +58,17 @@ class Remove:
     why: str
 
 
-Care: TypeAlias = Leave | Withdraw | Remove
+Care: TypeAlias = Leave | Replan | Remove
 
 
 def care_for(seen: PoolRequest) -> Care:
     record, pool = seen.record, seen.pool
-    if record.deleting or record.value is None or pool.value is None:
+    if record.deleting or record.value is None or ORPHANS in pool.finalizers:
         return Leave()  # an object of a newer version stays: it owns its machine
     if pool.deleting:
         return Remove("its pool was deleted")
+    if pool.value is None:
+        return Leave()  # written by a newer version: nothing is known of what it wants
     status = record.value.status
     if status.phase == "Finished":
         return Remove("it is finished")
@@ -82,7 +88,7 @@ def _failed(seen: PoolRequest) -> Care:
 
 
 def _waiting(seen: PoolRequest) -> Care:
-    """A spec is immutable, so that a request whose offer is sold out or more expensive now can only be withdrawn."""
+    """A spec is immutable, so that a request whose offer is sold out or more expensive now can only be deleted."""
     record = seen.record
     assert record.value is not None, "checked by the caller"
     launched = next((each for each in record.value.status.conditions if each.type == "Launched"), None)
@@ -90,12 +96,14 @@ def _waiting(seen: PoolRequest) -> Care:
         return Leave()
     attempts = attempts_of(record)
     ends = [each.ended_at for each in attempts if each.ended_at is not None]
-    until = max(ends, default=launched.last_transition_time or record.created_at or seen.now) + WITHDRAWN_AFTER
+    until = max(ends, default=launched.last_transition_time or record.created_at or seen.now) + REPLANNED_AFTER
     if attempts and (attempts[-1].message or "").startswith(IMAGE_PREPARING):
         until = max(until, (record.created_at or seen.now) + PREPARED_WITHIN)
     if seen.now < until:
         return Leave(until)
-    return Withdraw(f"{launched.reason}: {launched.message}", paused=launched.reason in PAUSED)
+    spared = launched.reason in {*PAUSED, LIMIT_REACHED}
+    market = launched.reason == "NoOfferFits" or bool(attempts and attempts[-1].outcome in SOLD_OUT)
+    return Replan(f"{launched.reason}: {launched.message}", spared, market)
 
 
 def _marked(record: KubeObject[GPURequest], kind: str) -> Condition | None:

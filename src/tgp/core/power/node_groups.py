@@ -8,7 +8,7 @@
 Any prefix will do. A prefix is one of ours if it has an endpoint, or a name and a count.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -29,7 +29,12 @@ LONGEST_NAME = 63
 
 
 class BadNodeGroup(ValueError):
-    """The text names the variable or the field, and what would be right."""
+    """The text names each variable or field, and what would be right."""
+
+    def __init__(self, *problems: tuple[str, str]) -> None:
+        """Of each: the variable, the field or the machine, and what is wrong."""
+        super().__init__("; ".join(f"{where}: {why}" for where, why in problems))
+        self.problems = problems
 
 
 class NodeGroup(msgspec.Struct, frozen=True, rename="camel"):
@@ -47,13 +52,12 @@ def of_environment(environ: Mapping[str, str], hosts: HostRules) -> tuple[NodeGr
     for prefix in sorted(_prefixes(environ)):
         missing = [f"{prefix}{part}" for part in PARTS if not environ.get(f"{prefix}{part}")]
         if missing:
-            raise BadNodeGroup(f"{prefix}: a machine needs all four variables; missing: {', '.join(missing)}")
+            raise BadNodeGroup((prefix, f"a machine needs all four variables; missing: {', '.join(missing)}"))
         said = {part: (f"{prefix}{part}", environ[f"{prefix}{part}"]) for part in PARTS}
         group = _group(said, hosts)
         if group.name in found:
-            raise BadNodeGroup(
-                f"{prefix}{NAME}: {found[group.name][0]}{NAME} names {group.name}, too; a machine has one prefix"
-            )
+            other = f"{found[group.name][0]}{NAME}"
+            raise BadNodeGroup((f"{prefix}{NAME}", f"{other} names {group.name}, too; a machine has one prefix"))
         found[group.name] = (prefix, group)
     return tuple(group for _, (_, group) in sorted(found.items()))
 
@@ -61,20 +65,20 @@ def of_environment(environ: Mapping[str, str], hosts: HostRules) -> tuple[NodeGr
 def of_file(rows: object, where: str, hosts: HostRules) -> tuple[NodeGroup, ...]:
     """`nodeGroups` of a settings file. `where`: how messages call it. Raises BadNodeGroup."""
     if not isinstance(rows, list) or len(rows) > MOST_GROUPS:
-        raise BadNodeGroup(f"{where}: not a list of up to {MOST_GROUPS} machines")
+        raise BadNodeGroup((where, f"not a list of up to {MOST_GROUPS} machines"))
     found: dict[str, NodeGroup] = {}
     for number, row in enumerate(rows):
         at = f"{where}[{number}]"
         if not isinstance(row, Mapping):
-            raise BadNodeGroup(f"{at}: not a mapping with {', '.join(PARTS.values())}")
+            raise BadNodeGroup((at, f"not a mapping with {', '.join(PARTS.values())}"))
         unknown = sorted(str(key) for key in row if key not in PARTS.values())
         missing = [field for field in PARTS.values() if row.get(field) in (None, "")]
         if unknown or missing:
             what = f"unknown: {', '.join(unknown)}" if unknown else f"missing: {', '.join(missing)}"
-            raise BadNodeGroup(f"{at}: a machine has {', '.join(PARTS.values())}; {what}")
+            raise BadNodeGroup((at, f"a machine has {', '.join(PARTS.values())}; {what}"))
         group = _group({part: (f"{at}.{field}", str(row[field])) for part, field in PARTS.items()}, hosts)
         if group.name in found:
-            raise BadNodeGroup(f"{at}.name: {group.name} is named twice")
+            raise BadNodeGroup((f"{at}.name", f"{group.name} is named twice"))
         found[group.name] = group
     return tuple(group for _, group in sorted(found.items()))
 
@@ -121,17 +125,22 @@ def _prefixes(environ: Mapping[str, str]) -> set[str]:
 
 
 def _group(said: Mapping[str, tuple[str, str]], hosts: HostRules) -> NodeGroup:
-    """`said`: by part, where it was said and what."""
+    """`said`: by part, where it was said and what. Raises BadNodeGroup with every problem."""
+    if problems := tuple(_problems(said, hosts)):
+        raise BadNodeGroup(*problems)
+    return NodeGroup(said[NAME][1], int(said[GPU_COUNT][1]), said[UP][1], said[DOWN][1])
+
+
+def _problems(said: Mapping[str, tuple[str, str]], hosts: HostRules) -> Iterator[tuple[str, str]]:
     where, name = said[NAME]
     if len(name) > LONGEST_NAME or not matches(name, cel.DNS_SUBDOMAIN_PATTERN):
-        raise BadNodeGroup(f"{where}: {name[:80]!r} is not the name of a Node")
+        yield where, f"{name[:80]!r} is not the name of a Node"
     where, count = said[GPU_COUNT]
     if not (count.isascii() and count.isdigit() and 1 <= int(count[:9]) <= MOST_GPUS and len(count) <= 4):
-        raise BadNodeGroup(f"{where}: {count[:80]!r} is not a number of GPUs between 1 and {MOST_GPUS}")
+        yield where, f"{count[:80]!r} is not a number of GPUs between 1 and {MOST_GPUS}"
     for part in (UP, DOWN):
         where, url = said[part]
         try:
             read(url, hosts)
         except HostRefused as error:
-            raise BadNodeGroup(f"{where}: {error}") from error
-    return NodeGroup(name, int(count), said[UP][1], said[DOWN][1])
+            yield where, str(error)

@@ -39,7 +39,7 @@ NAMESPACED = "-n {0.namespace} {0.name}"
 
 class DoctorProblem(StrEnum):
     ORPHAN = "Orphan"  # a machine of this cluster whose request does not exist
-    STRAY = "Stray"  # a machine its own request does not want: of an older attempt, a second one, of an ended request
+    UNCLAIMED = "UnclaimedInstance"  # of an older attempt, a second one, or of an ended request
     NOT_ON_RECORD = "NotOnRecord"  # a machine whose request lost its status: the operator adopts it again
     NOT_LISTED = "MachineNotListed"
     ACCOUNT_CHANGED = "AccountChanged"
@@ -67,7 +67,7 @@ ORPHAN_PROBLEMS = (
     frozenset(
         {
             DoctorProblem.ORPHAN,
-            DoctorProblem.STRAY,
+            DoctorProblem.UNCLAIMED,
             DoctorProblem.NOT_ON_RECORD,
             DoctorProblem.SWEEP_HALTED,
             DoctorProblem.ORPHAN_STAYS,
@@ -143,7 +143,7 @@ def _machines(inventory: ClusterInventory) -> Iterator[DoctorFinding]:
         token = read_token(orphan.instance.token)
         assert token is not None, "only a machine with our token can be an orphan"
         record = records.get(token.uid)
-        yield _orphan(inspection, orphan, inventory) if record is None else _stray(inspection, orphan, record)
+        yield _orphan(inspection, orphan, inventory) if record is None else _unclaimed(inspection, orphan, record)
     lost = _unrecorded(inventory)
     for inspection, instance, token in listed(inventory):
         if lost.get(token.uid) is instance:
@@ -181,11 +181,11 @@ def _orphan(inspection: AccountInventory, orphan: Orphan, inventory: ClusterInve
     )
 
 
-def _stray(inspection: AccountInventory, orphan: Orphan, record: KubeObject[GPURequest]) -> DoctorFinding:
+def _unclaimed(inspection: AccountInventory, orphan: Orphan, record: KubeObject[GPURequest]) -> DoctorFinding:
     """Requests are listed after the machines: what its request does not want then, it will not want later."""
     instance = orphan.instance
     return DoctorFinding(
-        DoctorProblem.STRAY,
+        DoctorProblem.UNCLAIMED,
         f"{inspection.access.provider}/{instance.id}",
         f"{_machine(inspection, instance)} is not used by request {record.key}: {orphan.why}. "
         "The operator terminates the machine within minutes.",

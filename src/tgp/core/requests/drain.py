@@ -183,7 +183,7 @@ class _Wait(msgspec.Struct, frozen=True):
         if (protection := pod_protection(pod, self.now)) is not None:
             until = "" if protection.until is None else f" until {_minute(protection.until)}"
             return f"{pod.key} (do-not-disrupt{until})"
-        holding = sorted(str(budget.key) for budget in self.budgets if _holds(budget, pod))
+        holding = sorted(str(budget.key) for budget in self.budgets if budget.blocks(pod))
         return (
             f"{pod.key} (blocked by PodDisruptionBudget {holding[0]})" if holding else f"{pod.key} (eviction requested)"
         )
@@ -208,11 +208,6 @@ def _as_good_as_gone(pod: Pod, now: datetime, *, alive: bool) -> bool:
     """Deleted, and long past it. A pod's deletion timestamp is the end of its grace, not the time of the request."""
     due = pod.deletion_requested_at
     return due is not None and now - due >= (STUCK if alive else OUTLIVED)
-
-
-def _holds(budget: PodDisruptionBudget, pod: Pod) -> bool:
-    same_namespace = budget.key.namespace == pod.key.namespace
-    return same_namespace and budget.disruptions_allowed <= 0 and budget.selector.selects(pod.labels)
 
 
 def _some(words: Sequence[str]) -> str:

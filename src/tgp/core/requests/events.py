@@ -11,7 +11,7 @@ from tgp.core.model.facts import (
     ConditionChanged,
     ExpiresSoon,
     Fact,
-    LimitHolds,
+    LimitReached,
     MachineReady,
     MeshJoined,
     NodeInitialized,
@@ -72,7 +72,7 @@ def new_events(observation: RequestObservation, status: RequestStatus) -> Iterat
                 assert expires is not None, "what expires soon expires"
                 yield ExpiresSoon(subject, expires, PROVIDER_ENDS_IT if cut_by_provider(observation) else "")
             case ("Launched", False | None) if update.reason == "LimitReached":
-                yield _limit_holds(observation, update.message)
+                yield _limit_reached(observation, update.message)
             case ("Launched", False | None) if update.reason not in NO_EVENTS | REPORTED_AS_FAILURE:
                 yield ConditionChanged(subject, "Launched", update.word, update.reason, update.message, False)
             case ("Ended", True) if status.phase == "Failed":
@@ -81,12 +81,12 @@ def new_events(observation: RequestObservation, status: RequestStatus) -> Iterat
                 pass
 
 
-def _limit_holds(observation: RequestObservation, message: str) -> LimitHolds:
+def _limit_reached(observation: RequestObservation, message: str) -> LimitReached:
     subject, node_class, pool = subject_of(observation.record), class_of(observation.record), observation.pool
     why = message.removeprefix(f"pool {pool.key}: ") if pool is not None else message
     if pool is not None and why != message:
-        return LimitHolds(subject, node_class, why, str(pool.key))
-    return LimitHolds(subject, node_class, message.removeprefix(f"class {node_class}: "))
+        return LimitReached(subject, node_class, why, str(pool.key))
+    return LimitReached(subject, node_class, message.removeprefix(f"class {node_class}: "))
 
 
 def _since(attempt: Attempt | None, now: datetime) -> timedelta:

@@ -487,7 +487,9 @@ def _closed(observation: RequestObservation, attempt: Attempt) -> CloseAttempt:
         finish = Complete("Failed", "Lost", ending.message)
         again = observation.spec.restart_policy == "OnLoss" and not observation.record.deleting
         return CloseAttempt(attempt, "Lost", ending.message, None if again else finish, counts_until)
-    return CloseAttempt(attempt, "Returned", ending.message, Complete("Finished", reason, ending.message), counts_until)
+    return CloseAttempt(
+        attempt, "Terminated", ending.message, Complete("Finished", reason, ending.message), counts_until
+    )
 
 
 def _soon(observation: RequestObservation) -> datetime:

@@ -25,7 +25,7 @@ def many_unreachable(observation: RequestObservation) -> str:
         hours = int(UNREACHABLE_AT_MOST.total_seconds()) // 3600
         return (
             f"{missing} of {served} Nodes are unreachable at the same time, probably because of a network outage. No "
-            f"machine is terminated for that within {hours} h; after that, one at a time"
+            f"machine is terminated for that within {hours} h; after that, one at a time."
         )
     unknown = sum(known is False for known in in_mesh)
     if _many(unknown, len(in_mesh)):

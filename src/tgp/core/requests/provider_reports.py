@@ -88,7 +88,7 @@ def _changes(observation: RequestObservation, attempt: Attempt, instance: Instan
 def _end_changes(observation: RequestObservation, attempt: Attempt, instance: Instance) -> dict[str, Any]:
     """An end that is announced is believed in a second list, and only if it is to come; one that is withdrawn, at once.
 
-    What the machine runs for meanwhile is not disturbed by a single list.
+    What the machine runs for meanwhile is not interrupted by a single list.
     """
     end, report = end_announced(attempt, instance), observation.claims.end
     if end is None:

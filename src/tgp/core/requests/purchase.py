@@ -236,12 +236,11 @@ def longest_run(spec: GPURequestSpec, provider_limit: timedelta | None) -> timed
 
 def own_cooldowns(cooldowns: Cooldowns, attempts: tuple[Attempt, ...]) -> Cooldowns:
     """The cooldowns that this request's own failures cause: a new leader knows no others."""
+    own = Cooldowns()
     for attempt in attempts:
         if attempt.outcome in FAILED and attempt.offer is not None and attempt.ended_at is not None:
-            offer = offer_of(attempt.offer)
-            if offer.key not in cooldowns.offers:
-                cooldowns = cooldown.failed(cooldowns, offer, attempt.message or "", attempt.ended_at)
-    return cooldowns
+            own = cooldown.failed(own, offer_of(attempt.offer), attempt.message or "", attempt.ended_at)
+    return cooldowns.with_later(own)
 
 
 def reservation_of(uid: str, buy: Purchase) -> Reservation:

@@ -26,8 +26,8 @@ def listed_everywhere(observation: RequestObservation, where: str) -> bool:
 
 
 def _shows_everything(observation: RequestObservation, access: AccessObservation) -> bool:
-    if access.never_used and access.problem in NO_KEY:
-        return True  # no list will ever come, and there is nothing it could show
+    if access.never_used and access.problem is AccountProblem.CREDENTIALS_MISSING:
+        return True  # there is nothing a list could show: an account is recorded before its first order
     if observation.waited:
         # The key may be missing for good: a request that only waited so far does not wait for that as well.
         return access.listed_since(access.settles_at) or access.problem in NO_KEY

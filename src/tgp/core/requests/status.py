@@ -72,9 +72,10 @@ RECORD_LOST_MESSAGE = (
     "Status is empty: it was erased, or the operator ended before the first order. Every provider is listed before "
     "anything is bought, and attempt numbers continue after the highest one seen."
 )
+_NO_CALLS = "No power calls are sent until this is resolved."
 _SEES_POWER = (
-    "Nothing is powered on or off meanwhile. Repair its statusEndpoint, or remove it from the class: then the Node "
-    "shows whether the machine is on."
+    f"{_NO_CALLS} Repair its statusEndpoint, or remove it from the class: then the Node shows whether "
+    "the machine is on."
 )
 _LOOK = "Check the provider's console; delete the request to terminate the machine."
 
@@ -236,7 +237,7 @@ def _joining(observation: RequestObservation, attempt: Attempt) -> Iterator[Cond
         yield ConditionUpdate("Registered", False, "NotJoined", _deadline_words(observation, attempt))
     if node is not None:
         reason = "Initialized" if observation.node.initialized else "NotInitialized"
-        yield ConditionUpdate("Initialized", observation.node.initialized, reason, observation.node.words)
+        yield ConditionUpdate("Initialized", observation.node.initialized, reason, f"{observation.node.words}.")
     yield from _connected(observation)
 
 
@@ -250,7 +251,7 @@ def _connected(observation: RequestObservation) -> Iterator[ConditionUpdate]:
             "Connected", {"True": True, "False": False}.get(before.status), before.reason, before.message
         )
     else:
-        yield ConditionUpdate("Connected", mesh.ok, mesh.reason, mesh.message)
+        yield ConditionUpdate("Connected", mesh.ok, mesh.reason, f"{mesh.message}.")
 
 
 def _ready(observation: RequestObservation, attempt: Attempt) -> ConditionUpdate:
@@ -262,7 +263,7 @@ def _ready(observation: RequestObservation, attempt: Attempt) -> ConditionUpdate
         why = f"Node {node.name} is not ready: {node.ready_reason or 'the kubelet does not report'}"
         return _not_ready("NodeNotReady", _with_outage(observation, why))
     if not observation.node.initialized:
-        return _not_ready("NotInitialized", observation.node.words)
+        return _not_ready("NotInitialized", f"{observation.node.words}.")
     if observation.mesh.ok is False or (observation.mesh.ok is None and observation.status.ready_at is None):
         return _not_ready(observation.mesh.reason, _with_outage(observation, observation.mesh.message))
     length = idle_timeout(observation)
@@ -300,34 +301,32 @@ def _reachable(observation: RequestObservation, attempt: Attempt) -> Iterator[Co
 
 def _inconsistent(observation: RequestObservation, attempt: Attempt) -> Iterator[ConditionUpdate]:
     """The provider's report of a machine contradicts what the cluster sees."""
-    provider, claims, node = provider_of(attempt), observation.claims, observation.node.node
+    provider, claims, node = f"Provider {provider_of(attempt)}", observation.claims, observation.node.node
     machine, price = f"machine {attempt.instance_id}", f"{about(hourly_of(attempt))}/h"
     hour = int(BELIEVED_AFTER.total_seconds()) // 60
     unlisted = isinstance(observation.presence, Absent) and observation.presence.shown(observation.listing_lag)
     disputes = unlisted and serving(observation) and not observation.termination_accepted
     if disputes and is_owned(attempt) and node is not None:
-        what = (
-            f"The status of {machine} says off, but Node {node.name} is Ready. Nothing is powered on or off meanwhile"
-        )
+        what = f"The status of {machine} says off, but Node {node.name} is Ready"
         then = "Correct its statusEndpoint, or power the machine off by hand"
-        yield ConditionUpdate(PROVIDER_INCONSISTENT, True, "StatusContradicted", f"{what}. {then}.")
+        yield ConditionUpdate(PROVIDER_INCONSISTENT, True, "StatusContradicted", f"{what}. {_NO_CALLS} {then}.")
     elif disputes and node is not None:
         what = f"{provider} does not list {machine}, but Node {node.name} is Ready"
         assumed = f"The machine is assumed to run at {price}"
         yield ConditionUpdate(PROVIDER_INCONSISTENT, True, "MachineNotListed", f"{what}. {assumed}. {_LOOK}")
     elif claims.state is not None and serving(observation) and node is not None:
         what = f"{provider} reports that {machine} does not run, but Node {node.name} is Ready"
-        until = f"The machine is terminated only if {provider} reports so for {hour} min"
+        until = f"The machine is terminated only if the provider keeps reporting this for {hour} min"
         yield ConditionUpdate(PROVIDER_INCONSISTENT, True, "StateContradicted", f"{what}. {until}. {_LOOK}")
     elif claims.together >= SEVERAL and (claims.state is not None or claims.price is not None):
         what = f"{provider} reports {claims.together} machines at once as not running or more expensive"
-        until = f"They are terminated only if {provider} reports so for {hour} min, and then one at a time"
+        until = f"They are terminated only if the provider keeps reporting this for {hour} min, and then one at a time"
         yield ConditionUpdate(PROVIDER_INCONSISTENT, True, "SeveralAtOnce", f"{what}. {until}. {_LOOK}")
     elif claims.price is not None and in_another_unit(attempt, listed := listed_price(observation)):
         agreed = most_believed(attempt)
         what = f"{provider} lists {machine} at {about(listed)}/h, {listed // agreed} times the agreed {about(agreed)}/h"
         minutes = int(DOUBTED_FOR.total_seconds()) // 60
-        until = f"The machine is terminated only if {provider} lists so for {minutes} min"
+        until = f"The machine is terminated only if the provider keeps listing that price for {minutes} min"
         yield ConditionUpdate(PROVIDER_INCONSISTENT, True, "PriceImplausible", f"{what}. {until}. {_LOOK}")
 
 
@@ -368,7 +367,7 @@ def _deadline_words(observation: RequestObservation, attempt: Attempt) -> str:
 
 def _with_outage(observation: RequestObservation, why: str) -> str:
     many = many_unreachable(observation)
-    return f"{why}; {many}" if many else why
+    return f"{why}. {many}" if many else f"{why}."
 
 
 def _offer_words(attempt: Attempt) -> str:

@@ -140,7 +140,7 @@ def _expired(observation: RequestObservation) -> StartTermination | None:
         return None
     if cut_by_provider(observation):
         end = taken_back_at(observation.attempt) if observation.kept_by_pool else None
-        why = f"The provider takes the machine back at {end:%Y-%m-%d %H:%M:%S}Z" if end else PROVIDER_ENDS_IT
+        why = f"Provider ends the machine at {end:%Y-%m-%d %H:%M:%S}Z" if end else PROVIDER_ENDS_IT
         return StartTermination(TerminationReason.EXPIRED, why)
     return StartTermination(
         TerminationReason.EXPIRED, f"Lifetime (spec.maxLifetime) ended at {expires:%Y-%m-%d %H:%M:%S}Z"

@@ -114,7 +114,7 @@ def why_not(row: CheckRow) -> str:
         return "this account cannot pay now"
     if row.offers is None:
         return f"the offers could not be read{f': {row.why}' if row.why else ''}"
-    return "the key may not: " + ", ".join(right.name for right in row.rights if right.held is False)
+    return "the API key lacks permission: " + ", ".join(right.name for right in row.rights if right.held is False)
 
 
 def _balance(row: CheckRow) -> str:
@@ -290,7 +290,7 @@ def _item(row: CheckRow) -> ProviderCheckItem:
         "keyVariable": row.variable,
         "message": plain(row.why),
         "account": row.account,
-        "rights": [{"name": right.name, "held": right.held, "note": plain(right.note)} for right in row.rights],
+        "rights": [{"name": right.name, "granted": right.held, "note": plain(right.note)} for right in row.rights],
         "balanceUsd": usd(row.balance_microusd),
         "quota": plain(row.quota),
         "canBuy": row.can_buy,

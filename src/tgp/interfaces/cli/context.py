@@ -280,8 +280,8 @@ class SetupActions(Protocol):
         """The API keys of this terminal, by provider."""
         ...
 
-    async def survey(self) -> "ClusterSurvey":
-        """What is there. Raises ClusterError if the API server does not answer."""
+    async def survey(self, pool_namespace: str) -> "ClusterSurvey":
+        """What is there, a pool in that namespace included. Raises ClusterError if the API server does not answer."""
         ...
 
     async def try_provider(self, provider: str, key: "Secret | None") -> "TriedProvider":

@@ -4,13 +4,14 @@ They are generated from the types in this program, not read from files, so their
 """
 
 import json
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
 
 import click
 
-from tgp.api.crds import as_yaml
+from tgp import __version__
+from tgp.api.crds import ALLOW_OLDER, as_yaml
 from tgp.api.crds import crds as definitions
 from tgp.api.resource import CUSTOM_RESOURCE_DEFINITION
 from tgp.core.model.object_key import ObjectKey
@@ -20,8 +21,12 @@ from tgp.interfaces.cli.output import Formats, write
 from tgp.interfaces.documents import API_VERSION
 from tgp.interfaces.documents.setup import KindDifferenceItem
 from tgp.ports.cluster import Cluster, ClusterError, NotFound
-from tgp.services.crd_difference import difference
+from tgp.services.crd_difference import difference, newer
 
+USE_NEWER = (
+    "Use the tgp of that version. Past it, with the loss of what objects have in those fields: "
+    "tgp crds apply --allow-older"
+)
 DIFFERENT = 1  # the exit code of diff and kubectl diff
 
 T = TypeVar("T")
@@ -61,14 +66,17 @@ def print_(legacy_budgets: bool, output: str) -> None:
 @_legacy
 @_kubeconfig
 @_context
+@click.option("--allow-older", is_flag=True, help="Also where the installed ones are newer.")
 @click.pass_obj
-def apply(services: CliServices, legacy_budgets: bool, kubeconfig: str, context: str) -> None:
+def apply(services: CliServices, legacy_budgets: bool, kubeconfig: str, context: str, allow_older: bool) -> None:
     """Install or upgrade them by server-side apply, and report the result for each.
 
-    The operator's fields that another tool has set before, a chart for example, are taken over.
+    The operator's fields that another tool has set before, a chart for example, are taken over. Where one of the
+    installed ones is newer, none is changed: its new fields would be removed, also from live requests.
     """
     begun = BegunSteps()
-    _run(_apply(services.kubernetes(kubeconfig, context), begun, legacy=legacy_budgets), click.ClickException, begun)
+    work = _apply(services.kubernetes(kubeconfig, context), begun, legacy=legacy_budgets, allow_older=allow_older)
+    _run(work, click.ClickException, begun)
 
 
 @crds.command()
@@ -96,14 +104,24 @@ def _run(work: Coroutine[Any, Any, T], refusal: type[click.ClickException], begu
         raise refusal(str(error)) from error
 
 
-async def _apply(connecting: AbstractAsyncContextManager[Cluster], begun: BegunSteps, *, legacy: bool) -> None:
+async def _apply(
+    connecting: AbstractAsyncContextManager[Cluster], begun: BegunSteps, *, legacy: bool, allow_older: bool
+) -> None:
     async with connecting as cluster:
-        for definition in definitions(legacy=legacy):
+        pairs = [pair async for pair in _pairs(cluster, legacy=legacy)]
+        if not allow_older and (refusal := "; ".join(_newer(pairs))):
+            raise click.ClickException(f"Nothing was changed: {refusal}. {USE_NEWER}")
+        for stored, definition in pairs:
             name = definition["metadata"]["name"]
-            stored = await _stored(cluster, name)
             begun.words = f"Whether {name} was applied is unknown; those listed above were. Run tgp crds diff."
-            await cluster.apply(CUSTOM_RESOURCE_DEFINITION, definition, force=True)
+            applied = _allowed(definition) if newer(stored, definition) else definition
+            await cluster.apply(CUSTOM_RESOURCE_DEFINITION, applied, force=True)
             click.echo(f"{name}: {_what_happens(stored, definition)}")
+
+
+def _allowed(definition: dict[str, Any]) -> dict[str, Any]:
+    """Past the policy that keeps kinds from going back. The next `tgp crds apply` takes the annotation off."""
+    return {**definition, "metadata": {**definition["metadata"], "annotations": {ALLOW_OLDER: "true"}}}
 
 
 async def _diff(connecting: AbstractAsyncContextManager[Cluster], *, legacy: bool) -> list[KindDifferenceItem]:
@@ -125,6 +143,12 @@ async def _stored(cluster: Cluster, name: str) -> dict[str, Any] | None:
         return await cluster.read(CUSTOM_RESOURCE_DEFINITION, ObjectKey("", name))
     except NotFound:
         return None
+
+
+def _newer(pairs: Iterable[tuple[dict[str, Any] | None, dict[str, Any]]]) -> Iterator[str]:
+    for stored, ours in pairs:
+        if why := newer(stored, ours):
+            yield f"{ours['metadata']['name']} is newer than tgp {__version__} ({why})"
 
 
 def _what_happens(stored: dict[str, Any] | None, ours: dict[str, Any]) -> str:

@@ -78,6 +78,6 @@ def as_document(found: MarkedMachines) -> MarkedMachineList:
             }
             for one in found.machines
         ],
-        "notAsked": [{"provider": provider, "why": why} for provider, why in found.failed],
+        "notAsked": [{"provider": provider, "message": why} for provider, why in found.failed],
         "withoutKey": [{"provider": provider, "variable": variable} for provider, variable in found.keyless],
     }

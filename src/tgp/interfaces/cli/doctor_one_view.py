@@ -9,7 +9,7 @@ from tgp.core.reports.path_check import PathLink
 from tgp.interfaces.cli.next_step import next_lines
 from tgp.interfaces.cli.output import wrapped
 from tgp.interfaces.documents import API_VERSION
-from tgp.interfaces.documents.machines import WayReport
+from tgp.interfaces.documents.machines import ConnectivityReport
 from tgp.interfaces.terminal.snapshot import plain
 
 ALL_WELL, BROKEN, UNKNOWN = 0, 1, 2
@@ -63,10 +63,10 @@ def summary(examination: Examination) -> str:
     return "No problems, from the request to the kubelet."
 
 
-def as_document(examination: Examination) -> WayReport:
-    return WayReport(
+def as_document(examination: Examination) -> ConnectivityReport:
+    return ConnectivityReport(
         apiVersion=API_VERSION,
-        kind="WayReport",
+        kind="ConnectivityReport",
         cluster=examination.title,
         about=examination.name,
         links=[

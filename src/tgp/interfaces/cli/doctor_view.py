@@ -90,7 +90,7 @@ def as_document(report: DoctorReport) -> DoctorReportDocument:
         kind="DoctorReport",
         cluster=inventory.cluster,
         context=report.title,
-        asked=[
+        providers=[
             {
                 "provider": one.access.provider,
                 "credentials": one.access.credentials or None,

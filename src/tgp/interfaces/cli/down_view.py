@@ -11,7 +11,7 @@ from tgp.core.model.money import dollars, total
 from tgp.core.model.pod import COUNTED
 from tgp.core.reports.machine_costs import MachineCost, hourly_total, lives, machine_costs
 from tgp.core.reports.pending_purchases import PendingPurchase, written_again
-from tgp.interfaces.cli.holdings_view import buyer_item, buyers_lines, costing, machine_item, machines_table
+from tgp.interfaces.cli.holdings_view import costing, machine_item, machines_table, purchase_item, purchase_lines
 from tgp.interfaces.cli.next_step import next_lines
 from tgp.interfaces.cli.output import usd, wrapped
 from tgp.interfaces.documents import API_VERSION
@@ -52,7 +52,7 @@ def plan(title: str, inventory: ClusterInventory, width: int) -> Group:
     )
     if again := written_again(inventory):
         lines += [Text(), *wrapped("These would buy again once purchases resume:", width, style="yellow")]
-        lines += buyers_lines(again, width)
+        lines += purchase_lines(again, width)
     for one in blind(inventory):
         lines += wrapped(
             f"Provider {one.name} cannot be asked: {one.why}. Its machines stay unknown.", width, style="yellow"
@@ -114,7 +114,7 @@ def render(outcome: TeardownOutcome, width: int) -> Group:
     if inventory.hold is not None:
         lines += wrapped("Purchases stay paused, so nothing is bought again: tgp release resumes them.", width)
     if outcome.again:
-        lines += [*wrapped("These would buy again after tgp release:", width), *buyers_lines(outcome.again, width)]
+        lines += [*wrapped("These would buy again after tgp release:", width), *purchase_lines(outcome.again, width)]
     lines += next_lines("tgp cost" if outcome.proven else "tgp doctor")
     return Group(*lines)
 
@@ -140,12 +140,12 @@ def as_document(outcome: TeardownOutcome) -> DownReport:
         message=verdict(outcome),
         left=[machine_item(one) for one in outcome.left],
         leftUsdPerHour=usd(hourly_total(outcome.left)),
-        unasked=[{"provider": one.name, "message": one.why} for one in blind(outcome.inventory)],
+        notAsked=[{"provider": one.name, "message": one.why} for one in blind(outcome.inventory)],
         bill=[machine_item(one) for one in outcome.bill],
         billUsd=usd(sum(one.spent_microusd for one in outcome.bill)),
         requests=[str(record.key) for record in outcome.inventory.requests if lives(record)],
-        held=outcome.inventory.hold is not None,
+        purchasesPaused=outcome.inventory.hold is not None,
         freedPods=outcome.freed,
-        wouldBuyAgain=[buyer_item(buyer) for buyer in outcome.again],
+        pendingPurchases=[purchase_item(buyer) for buyer in outcome.again],
         exitCode=exit_code(outcome),
     )

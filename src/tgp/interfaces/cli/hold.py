@@ -16,7 +16,7 @@ from tgp.interfaces.cli.cluster_options import cluster_options
 from tgp.interfaces.cli.completion import live_names
 from tgp.interfaces.cli.confirm import agreed
 from tgp.interfaces.cli.context import CliServices, ClusterActions
-from tgp.interfaces.cli.holdings_view import buyer_item, buyers_lines, costing, machine_item, machines_table
+from tgp.interfaces.cli.holdings_view import costing, machine_item, machines_table, purchase_item, purchase_lines
 from tgp.interfaces.cli.interrupt import BegunSteps, run
 from tgp.interfaces.cli.next_step import next_lines
 from tgp.interfaces.cli.output import Formats, show, terminal_width, usd, wrapped, write
@@ -172,7 +172,7 @@ def _ask_first(inventory: ClusterInventory, node_class: str, *, yes: bool) -> No
     if not at_once or yes:
         return
     click.echo("These may buy at once:", err=True)
-    for line in buyers_lines(at_once, terminal_width()):
+    for line in purchase_lines(at_once, terminal_width()):
         click.echo(line.plain, err=True)
     if not agreed("Release anyway?", yes=yes):
         raise click.UsageError("Nothing was released. Without a terminal, add --yes.")
@@ -248,7 +248,7 @@ def _print(inventory: ClusterInventory, said: str, how: str, command: str) -> No
     )
     if may_buy:
         head = "These buy after tgp release:" if inventory.hold is not None else "These may buy:"
-        lines += [Text(head), *buyers_lines(may_buy, width)]
+        lines += [Text(head), *purchase_lines(may_buy, width)]
     lines += next_lines(command)
     show(Group(*lines), width)
 
@@ -259,12 +259,12 @@ def as_document(inventory: ClusterInventory, said: str) -> HoldReport:
     return HoldReport(
         apiVersion=API_VERSION,
         kind="HoldReport",
-        held=hold is not None,
+        purchasesPaused=hold is not None,
         reason=hold.reason if hold is not None else None,
         since=rfc3339(hold.since) if hold is not None and hold.since is not None else None,
-        heldClasses=[record.key.name for record in inventory.classes if record.value and record.value.spec.suspend],
+        suspendedClasses=[each.key.name for each in inventory.classes if each.value and each.value.spec.suspend],
         message=said,
         usdPerHour=usd(hourly_total(held)),
         machines=[machine_item(one) for one in held],
-        buyers=[buyer_item(buyer) for buyer in pending_purchases(inventory)],
+        pendingPurchases=[purchase_item(buyer) for buyer in pending_purchases(inventory)],
     )

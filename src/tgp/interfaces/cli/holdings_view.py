@@ -10,7 +10,7 @@ from tgp.core.model.money import amount, to_the_cent
 from tgp.core.reports.machine_costs import MachineCost
 from tgp.core.reports.pending_purchases import PendingPurchase
 from tgp.interfaces.cli.output import Cell, TableColumn, table, usd, wrapped
-from tgp.interfaces.documents.machines import BuyerItem, MachineItem
+from tgp.interfaces.documents.machines import MachineItem, PendingPurchaseItem
 from tgp.interfaces.terminal.snapshot import plain
 
 LONGEST_NAME = 60
@@ -39,7 +39,7 @@ def costing(held: Sequence[MachineCost]) -> str:
     return f"{cost_words(tuple(one.hourly_microusd for one in held))}."
 
 
-def buyers_lines(found: Sequence[PendingPurchase], width: int) -> list[Text]:
+def purchase_lines(found: Sequence[PendingPurchase], width: int) -> list[Text]:
     lines = []
     for buyer in found[:BUYERS_SHOWN]:
         kept = f" After a deletion, {buyer.keeper} would create it again." if buyer.keeper else ""
@@ -63,7 +63,7 @@ def machine_item(one: MachineCost) -> MachineItem:
     }
 
 
-def buyer_item(buyer: PendingPurchase) -> BuyerItem:
+def purchase_item(buyer: PendingPurchase) -> PendingPurchaseItem:
     return {"object": buyer.about, "why": buyer.why, "atOnce": buyer.at_once, "writtenAgainBy": buyer.keeper or None}
 
 

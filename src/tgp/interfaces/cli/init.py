@@ -10,7 +10,14 @@ from rich.console import Group
 from tgp.interfaces.cli import confirm
 from tgp.interfaces.cli.cluster_options import cluster_options
 from tgp.interfaces.cli.context import CliServices
-from tgp.interfaces.cli.init_form import READ_CONFIG, TALOS_FILES, USUAL_CEILING, SetupForm, SetupOptions
+from tgp.interfaces.cli.init_form import (
+    READ_CONFIG,
+    TALOS_FILES,
+    USUAL_CEILING,
+    SetupForm,
+    SetupOptions,
+    pool_namespace,
+)
 from tgp.interfaces.cli.init_view import after, as_list, as_text, found, gaps_found, progress
 from tgp.interfaces.cli.interrupt import BegunSteps, run
 from tgp.interfaces.cli.output import Formats, as_json, show, terminal_width, waiting
@@ -119,7 +126,7 @@ async def _init(
         try:
             with waiting("looking at the cluster …"):
                 setup = await stack.enter_async_context(services.setup(*where))
-                survey = await setup.survey()
+                survey = await setup.survey(pool_namespace(setup, options))
         except (click.ClickException, ClusterError) as error:
             show(gaps_found(_without_cluster(error, options), width), width)
             return INCOMPLETE

@@ -15,7 +15,7 @@ from tgp.api.common import DEFAULT_KEYS, KEY_IS_A_FILE, canonical_provider
 from tgp.core.classes.manifest_validation import problems_of
 from tgp.core.joining.mesh.detection import mesh_of_config
 from tgp.core.joining.mesh.endpoint_reach import out_of_reach
-from tgp.core.joining.talos.join_source import take
+from tgp.core.joining.talos.join_source import Taken, take
 from tgp.core.joining.talos.join_values import NotJoinable
 from tgp.core.model.gpus import family_members
 from tgp.core.model.money import cents, dollars
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from tgp.interfaces.cli.context import CliServices, SetupActions
 
 USUAL_CEILING = "2.00"  # dollars per hour
-TRIES = 3  # of a key that is refused
+TRIES = 3  # of a key that is refused, of an endpoint out of reach
 TALOS_FILES = ("worker.yaml", "secrets.yaml")  # as talosctl gen config and talosctl gen secrets name them
 OAUTH_PAGE = "https://login.tailscale.com/admin/settings/oauth"
 READ_CONFIG = (
@@ -87,7 +87,7 @@ class SetupForm:
     async def fill(self) -> SetupAnswers:
         """What is complete only if there are no gaps, in the cluster or here."""
         mesh, server = self._which_mesh()
-        home = self.options.pool_namespace or self.setup.home or "default"
+        home = pool_namespace(self.setup, self.options)
         answers = SetupAnswers(mesh=mesh, login_server=server, pool_namespace=home)
         if not self.survey.classes:
             answers = await self._class(answers)
@@ -280,15 +280,21 @@ class SetupForm:
         except NotJoinable as error:
             self._gap("Talos config", f"{file}: {'; '.join(error.problems)}", READ_CONFIG)
             return None
-        why = "" if self.options.force else out_of_reach(taken.data["endpoint"])
-        if why and not endpoint and self._asking:
-            click.echo(f"Endpoint {taken.data['endpoint']}: {why}, which a rented machine cannot reach.", err=True)
+        why = "" if self.options.force else _unreachable(taken)
+        asked = TRIES if self._asking and not endpoint else 0
+        while why and asked:
+            asked -= 1
+            click.echo(f"Endpoint {why}.", err=True)
             endpoint = self._ask("The API server's address in the mesh (https://…:6443)", "")
-            taken = take(read_text(file), endpoint=endpoint, cluster_name=self.options.cluster_name)
-            why = out_of_reach(taken.data["endpoint"])
+            if not endpoint:
+                break
+            try:
+                taken = take(read_text(file), endpoint=endpoint, cluster_name=self.options.cluster_name)
+                why = _unreachable(taken)
+            except NotJoinable as error:
+                why = f"{endpoint}: {'; '.join(error.problems)}"
         if why:
-            words = f"endpoint {taken.data['endpoint']}: {why}, which a rented machine cannot reach"
-            self._gap("endpoint", words, f"tgp init --talos {file} --endpoint https://ADDRESS-IN-THE-MESH:6443")
+            self._gap("endpoint", why, f"tgp init --talos {file} --endpoint https://ADDRESS-IN-THE-MESH:6443")
             return None
         self.notes.append(f"The join Secret is made from {file}: {taken.source}, without any CA key.")
         return taken.data
@@ -325,6 +331,17 @@ class SetupForm:
 
     def _gap(self, title: str, words: str, command: str) -> None:
         self.gaps.append(ClusterFinding(title, False, words, command))
+
+
+def pool_namespace(setup: "SetupActions", options: SetupOptions) -> str:
+    return options.pool_namespace or setup.home or "default"
+
+
+def _unreachable(taken: Taken) -> str:
+    """Empty: rented machines may reach it."""
+    endpoint = taken.data["endpoint"]
+    why = out_of_reach(endpoint)
+    return f"{endpoint}: {why}, which a rented machine cannot reach" if why else ""
 
 
 def _joins(facts: CloudFacts) -> bool:

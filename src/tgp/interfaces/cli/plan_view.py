@@ -32,7 +32,7 @@ PLACES_SHOWN = 6  # Nodes with room
 UNSERVED_SHOWN = 8  # groups of pods with the same reasons
 PROVEN_BELOW = 0.001  # a gap that is as good as none
 NO_POOL_EXISTS = "there is no GPUNodePool, so no machine is bought for pods"
-MAKE_A_POOL = "kubectl apply -f deploy/examples/pool.yaml makes a class and a pool; they need two API keys"
+MAKE_A_POOL = "tgp init makes a class and a pool"
 
 
 def render(made: PodPlan, manifest: ManifestPods | None, hours: float | None, width: int) -> Group:

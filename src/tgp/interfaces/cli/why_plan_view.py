@@ -313,7 +313,7 @@ def pool_document(asked: PoolEnquiry) -> PoolReasonDocument:
         nodeClass=asked.note.class_name,
         observes=asked.note.observes,
         stopped={"reason": reason, "message": plain(message)} if asked.note.stopped else None,
-        held=asked.plan.hold or None,
+        pauseReason=asked.plan.hold or None,
         waitingPods=asked.plan.pods,
         wouldBuy=[order_item(order) for order in asked.orders],
         wouldHaveCost=_would_have_cost_item(asked),

@@ -289,7 +289,7 @@ def as_document(asked: Enquiry) -> RequestReason:
         usdPerHour=usd(timeline.hourly_microusd),
         usdSpent=usd(timeline.spent_microusd),
         nodeClass=asked.class_name or None,
-        held=asked.held,
+        purchasesPaused=asked.held,
         suspended=bool(asked.node_class is not None and asked.node_class.spec.suspend),
         attempts=[_attempt_item(attempt) for attempt in timeline.attempts],
         holders=None
@@ -352,7 +352,7 @@ def _since(timeline: RequestTimeline) -> datetime | None:
 
 def _until(timeline: RequestTimeline, asked: Enquiry) -> str:
     if timeline.over:
-        return "it is deleted: before that the request stays as a record of its cost"
+        return "you delete it; until then it stays as a cost record"
     if timeline.ends_at is not None:
         return f"{when_words(timeline.ends_at, asked.now)}: then the machine is terminated"
     if timeline.hourly_microusd is None and timeline.phase == "Pending":
@@ -364,7 +364,7 @@ def _until(timeline: RequestTimeline, asked: Enquiry) -> str:
     spec = asked.request.spec
     ends = ((spec.max_lifetime or spec.ttl or "24h", "after {}"), (spec.idle_timeout, "after {} without a pod"))
     said = " or ".join(words.format(length) for length, words in ends if length != NEVER.value)
-    return f"it is terminated, {said}" if said else "it is deleted: neither its age nor idleness terminates it"
+    return f"it is terminated, {said}" if said else "you delete it; no lifetime or idle limit is set"
 
 
 def _market_now(timeline: RequestTimeline, asked: Enquiry) -> str:
@@ -433,7 +433,7 @@ def _attempts(attempts: Sequence[Attempt], width: int) -> list[Text]:
 def _outcome(attempt: Attempt) -> tuple[str, str]:
     if attempt.outcome is None:
         return "unknown yet", "yellow"
-    return attempt.outcome, "green" if attempt.outcome in {"Launched", "Returned"} else "red"
+    return attempt.outcome, "green" if attempt.outcome in {"Launched", "Terminated"} else "red"
 
 
 def _attempt_item(attempt: Attempt) -> AttemptItem:

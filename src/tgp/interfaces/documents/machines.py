@@ -103,7 +103,7 @@ class RequestReason(TypedDict):
     usdPerHour: float | None
     usdSpent: float
     nodeClass: str | None
-    held: bool
+    purchasesPaused: bool
     suspended: bool
     attempts: list[AttemptItem]
     holders: list[HolderItem] | None
@@ -148,7 +148,7 @@ class MachineItem(TypedDict):
     since: Moment | None
 
 
-class BuyerItem(TypedDict):
+class PendingPurchaseItem(TypedDict):
     object: str
     why: str
     atOnce: bool
@@ -171,17 +171,17 @@ class MachineTestReport(TypedDict):
 class HoldReport(TypedDict):
     apiVersion: ApiVersion
     kind: Literal["HoldReport"]
-    held: bool
+    purchasesPaused: bool
     reason: str | None
     since: Moment | None
-    heldClasses: list[str]
+    suspendedClasses: list[str]
     message: str
     usdPerHour: float
     machines: list[MachineItem]
-    buyers: list[BuyerItem]
+    pendingPurchases: list[PendingPurchaseItem]
 
 
-class UnaskedItem(TypedDict):
+class ProviderNotAsked(TypedDict):
     provider: str
     message: str
 
@@ -195,13 +195,13 @@ class DownReport(TypedDict):
     message: str
     left: list[MachineItem]
     leftUsdPerHour: float
-    unasked: list[UnaskedItem]
+    notAsked: list[ProviderNotAsked]
     bill: list[MachineItem]
     billUsd: float
     requests: list[str]
-    held: bool
+    purchasesPaused: bool
     freedPods: int
-    wouldBuyAgain: list[BuyerItem]
+    pendingPurchases: list[PendingPurchaseItem]
     exitCode: int
 
 
@@ -232,7 +232,7 @@ class CostReport(TypedDict):
 # -- doctor ------------------------------------------------------------------------------------------------------------
 
 
-class AskedItem(TypedDict):
+class AskedProviderItem(TypedDict):
     provider: str
     credentials: str | None
     account: str | None
@@ -258,7 +258,7 @@ class DoctorReportDocument(TypedDict):
     kind: Literal["DoctorReport"]
     cluster: str
     context: str
-    asked: list[AskedItem]
+    providers: list[AskedProviderItem]
     findings: list[FindingItem]
     machines: list[MachineItem]
     usdPerHour: float
@@ -275,11 +275,11 @@ class LinkItem(TypedDict):
     fix: str | None
 
 
-class WayReport(TypedDict):
+class ConnectivityReport(TypedDict):
     """What `tgp doctor KIND/NAME` examined, link by link."""
 
     apiVersion: ApiVersion
-    kind: Literal["WayReport"]
+    kind: Literal["ConnectivityReport"]
     cluster: str
     about: str
     links: list[LinkItem]
@@ -293,11 +293,6 @@ class MarkedMachineItem(TypedDict):
     instanceId: str
     state: str
     usdPerHour: float | None
-
-
-class ProviderNotAsked(TypedDict):
-    provider: str
-    why: str
 
 
 class ProviderWithoutKey(TypedDict):

@@ -37,7 +37,7 @@ class WithoutKeyItem(TypedDict):
     publicPrices: bool
 
 
-class TroubleItem(TypedDict):
+class ProviderErrorItem(TypedDict):
     provider: str
     message: str
     staleSeconds: float | None
@@ -49,10 +49,10 @@ class OfferList(TypedDict):
     apiVersion: ApiVersion
     kind: Literal["OfferList"]
     items: list[OfferListItem]
-    passedOver: dict[str, int]
+    rejected: dict[str, int]
     dropped: dict[str, int]
     withoutKey: list[WithoutKeyItem]
-    troubles: list[TroubleItem]
+    errors: list[ProviderErrorItem]
     advice: list[str]
 
 

@@ -203,7 +203,7 @@ class PoolReasonDocument(TypedDict):
     nodeClass: str
     observes: bool
     stopped: StoppedItem | None
-    held: str | None
+    pauseReason: str | None
     waitingPods: int
     wouldBuy: list[OrderItem]
     wouldHaveCost: WouldHaveCostItem | None

@@ -17,6 +17,7 @@ DOCUMENTS: dict[str, Any] = {  # the type, by kind
     "BudgetSimulation": budgets.BudgetSimulation,
     "CheckReport": setup.CheckReportDocument,
     "ClassList": plans.ClassList,
+    "ConnectivityReport": machines.ConnectivityReport,
     "ConsolidationPlan": plans.ConsolidationPlanDocument,
     "CostReport": machines.CostReport,
     "DoctorReport": machines.DoctorReportDocument,
@@ -42,7 +43,6 @@ DOCUMENTS: dict[str, Any] = {  # the type, by kind
     "RequestTimeline": machines.RequestTimelineDocument,
     "StatusReport": machines.StatusReport,
     "TemplateCheck": setup.TemplateCheck,
-    "WayReport": machines.WayReport,
 }
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

@@ -7,7 +7,7 @@ from tgp.interfaces.documents import ApiVersion
 
 class KeyRightItem(TypedDict):
     name: str
-    held: bool | None
+    granted: bool | None
     note: str
 
 

@@ -107,7 +107,7 @@ class HoldsWatch:
         if "deletionTimestamp" in pod["metadata"]:
             return True
         labels = pod["metadata"].get("labels") or {}
-        gating = [each for each in self._of(pod) if each["spec"]["enforcement"].get("admission") == "Gate"]
+        gating = [each for each in self._of(pod) if each["spec"]["enforcement"].get("admission", "Off") != "Off"]
         return any(_selects(each, labels) and _counts(each) for each in gating)
 
     def _of(self, obj: Json) -> list[Json]:

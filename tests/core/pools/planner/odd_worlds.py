@@ -107,7 +107,9 @@ def an_odd_pod(luck: random.Random, number: int) -> Pod:
             {"tgp.io/max-price": "0.4"},
             {"tgp.io/max-price": "cheap", "tgp.io/max-wait": "soon"},
             {"tgp.io/max-price": "0.4", "tgp.io/max-wait": "1m"},
-            {"tgp.io/gang": "g", "tgp.io/gang-size": luck.choice(("2", "3", "many", "-1"))},
+            {"tgp.io/gang": luck.choice("gh"), "tgp.io/gang-size": luck.choice(("2", "3", "many", "-1"))},
+            {"tgp.io/gang": luck.choice("gh")},
+            {"tgp.io/checkpoint-every": luck.choice(("1h", "9h", "24h", "soon"))},
         )
     )
     return a_pod(
@@ -165,6 +167,29 @@ def an_odd_pool(luck: random.Random, number: int) -> PlannedPool:
         else None,
         **({"maxHourlyPrice": luck.choice(("0", "1.0", "0.3"))} if luck.random() < 0.5 else {}),
     )
+
+
+def near_gangs(seed: int) -> PlanInput:
+    """Pods of gangs and others that have to share a machine with them, where not all can be served."""
+    luck = random.Random(seed)
+    made = []
+    for number in range(luck.randint(2, 7)):
+        gang = luck.choice(("g", "g", "h", ""))
+        near = (PodTerm(HOSTNAME, selector({"app": luck.choice(APPS)})),) if luck.random() < 0.5 else ()
+        made.append(
+            a_pod(
+                f"p{number}",
+                requests=Resources(luck.choice((500, 4000)), GIB, ((GPU, luck.choice((1, 1, 2))), ("pods", 0))),
+                labels={"app": luck.choice(APPS)},
+                affinity=Affinity(near=near),
+                annotations={"tgp.io/gang": gang} if gang else {},
+                node_selector=luck.choice(({}, {}, {}, {"rack": "7"})),
+            )
+        )
+    offers = [
+        on_sale(f"t{each}", 1.0 + each, gpu_count=luck.choice((1, 2, 4)), left=luck.randint(0, 2)) for each in range(3)
+    ]
+    return a_world(made, a_market(*offers))
 
 
 def an_odd_world(seed: int) -> PlanInput:

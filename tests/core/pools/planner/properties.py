@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 
+from tests.core.pools.builders import POOL_UID
 from tests.core.pools.planner.odd_worlds import an_odd_world
 from tests.core.pools.planner.plan_checker import broken_rules
 from tests.core.pools.planner.small_worlds import (
@@ -19,9 +20,13 @@ from tests.core.pools.planner.small_worlds import (
     with_preferences,
     with_stages,
 )
+from tgp.core.model.kube_object import KubeObject
+from tgp.core.model.object_key import ObjectKey
+from tgp.core.pools.orders import AnchoredOrder, manifest_of, record_of
 from tgp.core.pools.planner.classes import gang_of
 from tgp.core.pools.planner.plan import plan
-from tgp.core.pools.planner.world import NO_POOL, Plan, PlanInput
+from tgp.core.pools.planner.world import NO_POOL, Order, Plan, PlanInput, PlannedPool
+from tgp.core.requests.purchase import NoPurchase, PurchaseInput, decide_purchase
 
 BROKEN = 1  # the exit code
 COUNTED = re.compile(r"none of (\d+) offers fits: ([^;]*)")
@@ -52,6 +57,33 @@ def staged(seed: int) -> tuple[PlanInput, Plan]:
 @lru_cache(KEPT)
 def most_possible(seed: int) -> Best:
     return best_possible(small(seed)[0])
+
+
+def bought_as_planned(seed: int) -> list[str]:
+    """What the plan orders, the request of the order buys: it is not withdrawn, and its offer left out, for nothing."""
+    world, answer = odd(seed)
+    pools = {each.key: each for each in world.pools}
+    return [why for order in answer.orders if (why := _not_bought(world, pools[order.pool], order))]
+
+
+def _not_bought(world: PlanInput, pool: PlannedPool, order: Order) -> str:
+    owner = KubeObject(key=pool.key, uid=POOL_UID, generation=1, value=pool.pool)
+    manifest = manifest_of(ObjectKey("team", "r"), AnchoredOrder(order, "uid"), owner, pool.class_name, "now")
+    inputs = PurchaseInput(
+        record_of(manifest, owner),
+        pool.class_name,
+        pool.node_class,
+        world.book,
+        pool.sources,
+        world.now,
+        daemon_sets=world.daemon_sets,
+        pool=pool.pool,
+        untrusted_allowed=pool.key.namespace in pool.untrusted_namespaces,
+    )
+    decided = decide_purchase(inputs)
+    if isinstance(decided, NoPurchase):
+        return f"{order.offer.key}: {decided.reason}: {decided.message}"
+    return "" if decided.hourly_microusd <= order.hourly_microusd else f"{order.offer.key}: bought {decided.offer.key}"
 
 
 def rules(seed: int) -> list[str]:
@@ -162,7 +194,18 @@ def preferences(seed: int) -> list[str]:
 
 PROPERTIES: dict[str, Callable[[int], list[str]]] = {
     each.__name__: each
-    for each in (rules, small_rules, reasons, best, bound, closed, stages, fewer_constraints, preferences)
+    for each in (
+        rules,
+        bought_as_planned,
+        small_rules,
+        reasons,
+        best,
+        bound,
+        closed,
+        stages,
+        fewer_constraints,
+        preferences,
+    )
 }
 
 

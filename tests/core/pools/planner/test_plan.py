@@ -7,6 +7,8 @@ import msgspec
 import pytest
 
 from tests.core.market.offers import AListing
+from tests.core.pools.planner.odd_worlds import near_gangs
+from tests.core.pools.planner.plan_checker import broken_rules
 from tests.core.pools.planner.worlds import (
     GIB,
     HOSTNAME,
@@ -33,6 +35,9 @@ from tgp.core.model.placement import Affinity, HostPort, NodeTerm, PodTerm, Pref
 from tgp.core.model.resources import Resources
 from tgp.core.model.taints import Taint, Toleration
 from tgp.core.pools.planner.plan import plan
+from tgp.core.pools.planner.sources import MOST_KINDS, lost_hours
+from tgp.core.pools.planner.sources import _lost_hours as lost_kinds
+from tgp.core.pools.planner.sources import sources_of as sources_made
 from tgp.core.pools.planner.world import LimitRoom, Order, Plan, Shape
 
 SMALL = on_sale("small", 1.0)
@@ -202,6 +207,90 @@ def test_a_gang_is_served_whole_or_not_at_all():
     assert len(plan(a_world(together, a_market(SMALL))).orders) == 3
 
 
+SPOT = on_sale("spot", 1.0, spot=True)
+STEADY = on_sale("steady", 1.05)
+
+
+def checkpoints(every, name="train", **said):
+    return a_pod(name, annotations={"tgp.io/checkpoint-every": every} if every else {}, **said)
+
+
+@pytest.mark.parametrize(
+    ("every", "sku"), [("", "spot"), ("30m", "spot"), ("24h", "steady"), ("9999h", "steady"), ("often", "spot")]
+)
+def test_work_that_a_spot_machine_would_lose_is_part_of_its_price(every, sku):
+    """At a loss of 5 % an hour: 12 hours of work are 60 % of the price."""
+    spot_allowed = a_pool(node_class=a_class(instanceRequirements={"spotAllowed": True}))
+    answer = plan(a_world([checkpoints(every)], a_market(SPOT, STEADY), spot_allowed))
+    assert bought(answer) == {sku: 1}
+    assert answer.gap == 0.0
+    if sku == "steady":
+        (order,) = answer.orders
+        assert "/h with the work that is lost with it" in order.compared
+
+
+def test_a_machine_is_charged_for_the_pod_that_loses_most():
+    """Two pods that lose little take spot; with one that loses much beside them, the pair is on-demand."""
+    spot_allowed = a_pool(node_class=a_class(instanceRequirements={"spotAllowed": True}))
+    market = a_market(on_sale("spot", 1.0, spot=True, gpu_count=2, left=1), on_sale("steady", 1.1, gpu_count=2, left=1))
+    little, much = [checkpoints("", f"a{number}") for number in range(2)], checkpoints("24h", "b")
+    assert bought(plan(a_world(little, market, spot_allowed))) == {"spot": 1}
+    answer = plan(a_world([*little, much], market, spot_allowed))
+    (steady,) = [order for order in answer.orders if order.offer.sku == "steady"]
+    assert much in steady.pods
+    assert broken_rules(a_world([*little, much], market, spot_allowed), answer) == []
+
+
+def test_the_kinds_of_work_that_are_told_apart_are_few_and_no_pod_is_charged_too_little():
+    pods = [checkpoints(f"{2 * hours}h", f"p{hours}") for hours in range(1, 40)]
+    world = a_world(pods, a_market(SPOT, STEADY))
+    sources = sources_made(world, [], ("pods",))
+    assert sources.size == 0
+    hours = lost_kinds(pods)
+    assert len(hours) == MOST_KINDS
+    assert hours[-1] == max(map(lost_hours, pods))
+
+
+def of_gang(name, *, app="", beside="", gang="mpi", **said):
+    affinity = Affinity(near=(PodTerm(HOSTNAME, selector({"app": beside})),)) if beside else Affinity()
+    said |= {"annotations": {"tgp.io/gang": gang}} if gang else {}
+    return a_pod(name, labels={"app": app} if app else {}, affinity=affinity, **said)
+
+
+@pytest.mark.parametrize("order", [("w1", "w2", "side"), ("side", "w2", "w1")])
+def test_a_gang_is_whole_with_a_pod_that_another_one_has_to_run_beside(order):
+    """Together they fit on no machine; neither is the other pod of the gang bought one alone."""
+    made = {
+        "w1": of_gang("w1"),
+        "w2": of_gang("w2", app="w2"),
+        "side": of_gang("side", beside="w2", gang="", gpus=2),
+    }
+    answer = plan(a_world([made[name] for name in order], a_market(SMALL, LARGE)))
+    assert (answer.orders, len(answer.unserved)) == ((), 3)
+    assert {each.reasons[0].reason for each in answer.unserved} == {"GangNotServed"}
+
+
+def test_gangs_whose_pods_share_a_machine_are_served_together_or_not_at_all():
+    together = [of_gang("a1"), of_gang("a2", app="a2"), of_gang("b1", beside="a2", gang="other", gpus=2)]
+    answer = plan(a_world([*together, of_gang("b2", gang="other")], a_market(SMALL, LARGE)))
+    assert (answer.orders, len(answer.unserved)) == ((), 4)
+
+
+def test_near_pods_of_gangs_are_never_served_in_part():
+    worlds = [near_gangs(seed) for seed in range(150)]
+    answers = [plan(world) for world in worlds]
+    assert [wrong for pair in zip(worlds, answers, strict=True) if (wrong := broken_rules(*pair))] == []
+    assert sum(bool(each.orders) and bool(each.unserved) for each in answers) > 10
+
+
+def test_nothing_is_bought_for_a_gang_of_which_a_pod_cannot_be_planned_for():
+    world = a_world([of_gang("w1")], a_market(SMALL), held_gangs={"team/mpi": "w2"})
+    answer = plan(world)
+    assert answer.orders == ()
+    (told,) = answer.unserved
+    assert (told.reasons[0].reason, "its pod w2 cannot be served" in told.message) == ("GangIncomplete", True)
+
+
 def test_what_whole_machines_cost_is_proven_not_what_fractions_of_them_would():
     market = a_market(on_sale("eight", 6.36, gpu_count=8, vcpus=64, memory_gib=512))
     answer = plan(a_world(pods(2, gpus=4), market, capacity=(a_node("box", 4),)))
@@ -249,14 +338,14 @@ def test_a_gang_waits_for_its_pods():
     gang = {"tgp.io/gang": "mpi", "tgp.io/gang-size": "3"}
     answer = plan(a_world(pods(2, annotations=gang), a_market(SMALL)))
     assert not answer.orders
-    assert "has 2 of 3 pods" in answer.unserved[0].message
+    assert "2 of 3 pods exist" in answer.unserved[0].message
 
 
 def test_pods_of_a_gang_that_run_are_not_missing_however_the_gang_is_named():
     gang = {"tgp.io/gang": "k1", "tgp.io/gang-size": "3"}
     runs = a_pod("leader", labels={"leaderworkerset.sigs.k8s.io/group-key": "k1"}, node="box")
     answer = plan(a_world(pods(1, annotations=gang), a_market(SMALL), capacity=(a_node("box", 0, pods=(runs,)),)))
-    assert "has 2 of 3 pods" in answer.unserved[0].message
+    assert "2 of 3 pods exist" in answer.unserved[0].message
     there = {"gang_members": {"team/k1": frozenset({"uid-leader", "uid-elsewhere"})}}
     world = a_world(pods(1, annotations=gang), a_market(SMALL), capacity=(a_node("box", 0, pods=(runs,)),), **there)
     assert len(plan(world).orders) == 1

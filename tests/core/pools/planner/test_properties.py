@@ -13,7 +13,12 @@ from tgp.core.pools.planner.plan import plan
 
 ODD_WORLDS, SMALL_WORLDS = amount(2_000, 20_000), amount(50, 4_000)
 RELAXED_WORLDS = amount(20, 4_000)  # each is planned seven times
-WORLDS = {"rules": ODD_WORLDS, "reasons": ODD_WORLDS, "fewer_constraints": RELAXED_WORLDS}
+WORLDS = {
+    "rules": ODD_WORLDS,
+    "bought_as_planned": ODD_WORLDS,
+    "reasons": ODD_WORLDS,
+    "fewer_constraints": RELAXED_WORLDS,
+}
 PARTS = 5
 SAME_SHARE = 0.95  # of small worlds: the plan costs what the best possible plan costs
 

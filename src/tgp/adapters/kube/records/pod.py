@@ -1,6 +1,6 @@
 """Pods: there may be a hundred thousand, so this parser is written for speed."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 import msgspec
@@ -10,7 +10,7 @@ from tgp.adapters.kube.records.podspec import ContainerWire, Specs, SpecWire, at
 from tgp.core.model.labels import NO_LABELS
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.placement import ANYWHERE
-from tgp.core.model.pod import FAILED, PENDING, RUNNING, SUCCEEDED, UNKNOWN, Pod
+from tgp.core.model.pod import ALWAYS, FAILED, PENDING, RUNNING, SUCCEEDED, UNKNOWN, Pod
 from tgp.core.model.record import pack_uid
 
 _PHASES = {phase: phase for phase in (PENDING, RUNNING, SUCCEEDED, FAILED, UNKNOWN)}
@@ -28,6 +28,7 @@ class _StateWire(msgspec.Struct, frozen=True, gc=False):
 
 class _ContainerStatusWire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     name: str = ""
+    ready: bool = False
     state: _StateWire | None = None
     last_state: _StateWire | None = None
     allocated_resources: msgspec.Raw = ABSENT
@@ -102,7 +103,9 @@ class PodReader:
             priority=spec.priority or 0,
             scheduler=plates.names.share(spec.scheduler_name),
             grace_seconds=30 if (grace := spec.termination_grace_period_seconds) is None else grace,
+            restart_policy=ALWAYS if spec.restart_policy == ALWAYS else plates.names.share(spec.restart_policy),
             phase=phase,
+            ready=_all_ready(status.container_statuses or ()),
             nominated_node=plates.names.share(status.nominated_node_name) if status.nominated_node_name else "",
             unplaced_since=unplaced_since,
             unplaced_reason=unplaced_reason,
@@ -150,6 +153,11 @@ def _started_at(status: _StatusWire, containers: list[_ContainerStatusWire]) -> 
             if start is not None and (earliest is None or start < earliest):
                 earliest = start
     return earliest
+
+
+def _all_ready(containers: Sequence[_ContainerStatusWire]) -> bool:
+    """Not by the condition Ready, which costs a parse for each pod: with readiness gates this may be too early."""
+    return bool(containers) and all(each.ready for each in containers)
 
 
 def _ended_at(status: _StatusWire) -> datetime | None:

@@ -19,6 +19,7 @@ from tgp.core.model.placement import (
     PreferredPods,
     SpreadConstraint,
 )
+from tgp.core.model.pod import ALWAYS
 from tgp.core.model.resources import CPU, MEMORY, NOTHING, Resources, read_resources
 from tgp.core.model.taints import Toleration
 
@@ -59,6 +60,7 @@ class SpecWire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     priority: int | None = None
     scheduler_name: str = "default-scheduler"
     termination_grace_period_seconds: int | None = None
+    restart_policy: str = ALWAYS
 
 
 class _ResourcesWire(msgspec.Struct, frozen=True, gc=False):

@@ -160,8 +160,9 @@ class JobReader:
         return Job(**self._plates.bare(found, known))
 
 
-class _BudgetSpecWire(msgspec.Struct, frozen=True, gc=False):
+class _BudgetSpecWire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     selector: SelectorWire | None = None  # None selects nothing; an empty one everything (policy/v1)
+    unhealthy_pod_eviction_policy: str = ""
 
 
 class _BudgetStatusWire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -193,6 +194,7 @@ class DisruptionBudgetReader:
             selector=NOTHING_AT_ALL if chosen is None else chosen.selector(),
             disruptions_allowed=wire.status.disruptions_allowed,
             current=wire.status.observed_generation >= wire.metadata.generation,
+            evicts_unready=wire.spec.unhealthy_pod_eviction_policy == "AlwaysAllow",
         )
 
     def bare(self, found: PartialObject, known: Mapping[ObjectKey, PodDisruptionBudget]) -> PodDisruptionBudget:

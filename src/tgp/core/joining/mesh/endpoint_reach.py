@@ -5,6 +5,7 @@ means inside a mesh is not known here. A name that only a local network or a sea
 the person who writes the join values, who may insist; a class is not stopped for it.
 """
 
+from contextlib import suppress
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from urllib.parse import urlsplit
 
@@ -24,12 +25,26 @@ def out_of_reach(endpoint: str) -> str:
         return why
     if address is None:
         return _local_name(host)
-    if any(address in network for network in TAILNETS if network.version == address.version):
+    if _in_tailnet(address):
         return ""
     if address.is_link_local:
         return f"{host} is a link-local address"
     private = any(address in network for network in PRIVATE if network.version == address.version)
     return f"{host} is a private address" if private else ""
+
+
+def in_tailnet(endpoint: str) -> bool:
+    """Whether it names an address that a tailnet assigned."""
+    _, address = _host(endpoint)
+    return address is not None and _in_tailnet(address)
+
+
+def port_of(endpoint: str) -> int | None:
+    """None: it is no https address."""
+    with suppress(ValueError):
+        parts = urlsplit(endpoint)
+        return parts.port or 443 if parts.scheme == "https" else None
+    return None
 
 
 def unreachable(endpoint: str, mesh: MeshSettings) -> str:
@@ -65,6 +80,10 @@ def _host(endpoint: str) -> tuple[str, IPv4Address | IPv6Address | None]:
         return host, None
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return host, mapped or address
+
+
+def _in_tailnet(address: IPv4Address | IPv6Address) -> bool:
+    return any(address in network for network in TAILNETS if network.version == address.version)
 
 
 def _nowhere(host: str, address: IPv4Address | IPv6Address | None) -> str:

@@ -35,10 +35,11 @@ def mesh_status_of(
     name, address = (device.name or device.hostname, _inside(device.addresses, ranges)) if device else ("", "")
     if node is None:
         if not has_devices:
-            return MeshStatus(False, "NotJoined", f"no Node has joined through the {title} yet")
+            return MeshStatus(False, "NotJoined", f"No Node has joined through the {title} yet")
         if device is None:
-            return MeshStatus(False, "DeviceMissing", f"the {title} does not list {hostname} yet")
-        came = f"{hostname} is in the {title} as {address or 'a device without an address'}; no Node registered yet"
+            return MeshStatus(False, "DeviceMissing", f"The {title} does not list {hostname} yet")
+        device_at = address or "a device without an address"
+        came = f"Machine {hostname} is in the {title} as {device_at}; no Node registered yet"
         return MeshStatus(False, "NodeMissing", came, name, address)
     reported = addresses_of(node)
     if not reported:
@@ -61,7 +62,7 @@ def mesh_status_of(
     if device is not None and device.addresses and at not in device.addresses:
         other = f"Node {node.name} has {at}, but {hostname} is {', '.join(device.addresses)} in the {title}"
         return MeshStatus(False, "WrongAddress", other, name, at)
-    return MeshStatus(True, "Connected", f"{name or node.name} is {at} in the {title}", name or hostname, at)
+    return MeshStatus(True, "Connected", f"Machine {name or node.name} is {at} in the {title}", name or hostname, at)
 
 
 def addresses_of(node: Node) -> tuple[str, ...]:

@@ -11,7 +11,8 @@ from tgp.core.model.pod import Pod
 # Annotations by which pods of one template may still differ in what may be bought for them.
 MAX_PRICE, MAX_WAIT = "tgp.io/max-price", "tgp.io/max-wait"
 GANG, GANG_SIZE = "tgp.io/gang", "tgp.io/gang-size"
-TELLING = (MAX_PRICE, MAX_WAIT, GANG, GANG_SIZE)
+CHECKPOINT_EVERY = "tgp.io/checkpoint-every"  # how much work the loss of a machine costs
+TELLING = (MAX_PRICE, MAX_WAIT, GANG, GANG_SIZE, CHECKPOINT_EVERY)
 # Other ways to name a gang. Both are labels; LeaderWorkerSet writes its size as an annotation.
 POD_GROUP = "scheduling.x-k8s.io/pod-group"
 WORKER_GROUP, WORKER_GROUP_SIZE = "leaderworkerset.sigs.k8s.io/group-key", "leaderworkerset.sigs.k8s.io/size"

@@ -57,6 +57,11 @@ class SourceTable:
     taint_place: Index  # by source: into `taints`
     names: tuple[str, ...] = ()  # of the Nodes among them, which stand first
 
+    def taken(self, places: Index) -> "SourceTable":
+        """These sources, as often and in the order that they are named. Not Nodes."""
+        labels = {key: LabelColumn(column.values, column.place[places]) for key, column in self.labels.items()}
+        return SourceTable(len(places), labels, self.taints, self.taint_place[places])
+
     def admits(self, pod: Placeable) -> Bools:
         """By source: whether node selector, required node affinity and tolerations let the pod run there."""
         return self.selected_by(pod) & self.tolerated_by(pod)

@@ -28,7 +28,7 @@ from tgp.core.pools.planner.world import PlanInput, PlannedPool
 from tgp.core.pools.requirements import Malformed, together
 from tgp.core.requests.device_plugin import provides
 from tgp.core.requests.node_metadata import labels_with, template_labels, template_taints
-from tgp.core.requests.purchase import SourceObservation, cannot_boot
+from tgp.core.requests.purchase import USUAL_LIFE, SourceObservation, cannot_boot
 
 # Reasons of the pool, after those of the market.
 UNAVAILABLE = "provider unavailable"
@@ -64,11 +64,11 @@ def offers_of(pool: PlannedPool, world: PlanInput) -> PoolOffers:
     table = _with_own_labels(_table(pool, world.book, rows), rows, world)
     within = _within_requirements(pool, table)
     codes[rows[~within]] = REASONS.index(OUTSIDE_POOL)
-    rows, table = rows[within], _kept(table, within)
+    rows, table = rows[within], table.taken(np.flatnonzero(within))
     if world.device_plugin_required:
         plugged = _plugged(world, rows, table)
         codes[rows[~plugged]] = REASONS.index(NO_PLUGIN)
-        rows, table = rows[plugged], _kept(table, plugged)
+        rows, table = rows[plugged], table.taken(np.flatnonzero(plugged))
     return PoolOffers(pool, rows, table, codes, query, why)
 
 
@@ -76,6 +76,8 @@ def pool_query(pool: PlannedPool, cooldowns: Cooldowns) -> OfferQuery:
     """The class's query, narrowed by the pool. What is left of limits is the plan's to divide."""
     if pool.cooldowns:
         cooldowns = replace(cooldowns, providers={**cooldowns.providers, **pool.cooldowns})
+    if pool.left_out:
+        cooldowns = replace(cooldowns, offers={**cooldowns.offers, **pool.left_out})
     query = query_for_class(pool.node_class, cooldowns)
     ceiling = pool.pool.spec.max_hourly_price
     trusted = pool.key.namespace not in pool.untrusted_namespaces
@@ -84,6 +86,7 @@ def pool_query(pool: PlannedPool, cooldowns: Cooldowns) -> OfferQuery:
         max_hourly_microusd=microusd(ceiling, "spec.maxHourlyPrice") if ceiling is not None else None,
         headroom_microusd=None,
         min_trust=Trust.DATACENTER if trusted else query.min_trust,
+        lasting=USUAL_LIFE,  # as its request, which has no end, asks for
     )
 
 
@@ -197,15 +200,6 @@ def _taints(template: NodeTemplate, book: PriceBook, rows: Index) -> tuple[tuple
     _, representative, place = np.unique(kinds, return_index=True, return_inverse=True)
     taints = tuple(template_taints(template, book.offers[rows[each]]) for each in representative.tolist())
     return taints or ((),), place.astype(np.intp)
-
-
-def _kept(table: SourceTable, keep: Bools) -> SourceTable:
-    return SourceTable(
-        int(keep.sum()),
-        {key: LabelColumn(column.values, column.place[keep]) for key, column in table.labels.items()},
-        table.taints,
-        table.taint_place[keep],
-    )
 
 
 @lru_cache(maxsize=2)

@@ -57,11 +57,12 @@ def _plannable(world: PlanInput) -> tuple[list[Pod], list[Unserved]]:
             refused[uid] = everywhere("VolumeNotReady", problem)
         elif why := incomplete.get(gang_of(pod), ""):
             refused[uid] = everywhere("GangIncomplete", why)
-    held = {gang_of(pod): pod for pod in world.pods if uid_text(pod.uid) in refused and gang_of(pod)}
+    held = dict(world.held_gangs)
+    held |= {gang_of(pod): pod.key.name for pod in world.pods if uid_text(pod.uid) in refused and gang_of(pod)}
     for pod in world.pods:
         if gang_of(pod) in held and uid_text(pod.uid) not in refused:
             other = held[gang_of(pod)]
-            why = f"gang {gang_of(pod)} is served whole or not at all, and its pod {other.key.name} cannot be served"
+            why = f"gang {gang_of(pod)} is served whole or not at all, and its pod {other} cannot be served"
             refused[uid_text(pod.uid)] = everywhere("GangIncomplete", why)
     pods = without_ended_prices((pod for pod in world.pods if uid_text(pod.uid) not in refused), world.now)
     return pods, [Unserved(pod, refused[uid_text(pod.uid)]) for pod in world.pods if uid_text(pod.uid) in refused]
@@ -81,7 +82,7 @@ def incomplete_gangs(world: PlanInput) -> dict[str, str]:
             if (gang := gang_name(pod)) in sizes:
                 found[gang].add(uid_text(pod.uid))
     return {
-        gang: f"gang {gang} has {len(found[gang])} of {size} pods; machines are bought when all of them wait"
+        gang: f"gang {gang}: {len(found[gang])} of {size} pods exist; machines are bought once all {size} are pending"
         for gang, size in sizes.items()
         if len(found[gang]) < size
     }
@@ -100,11 +101,19 @@ class _Rows:
 
     def without(self, refused: Sequence[tuple[DemandRow, str]]) -> "_Rows":
         """These are refused, too, and with a pod its whole gang."""
-        torn = {gang_of(row.pod): why for row, why in refused if gang_of(row.pod)}
-        gone = {id(row) for row, _ in refused}
-        left = [row for row in self.rows if id(row) not in gone]
-        more = [(row, torn[gang_of(row.pod)]) for row in left if gang_of(row.pod) in torn]
-        return _Rows([row for row in left if gang_of(row.pod) not in torn], [*self.refused, *refused, *more])
+        left, more = list(self.rows), list[tuple[DemandRow, str]]()
+        gone = list(refused)
+        while gone:
+            torn = {gang: why for row, why in gone for gang in row.gangs}
+            more += gone
+            out = {id(row) for row, _ in gone}
+            left = [row for row in left if id(row) not in out]
+            gone = [
+                (row, next(torn[gang] for gang in sorted(row.gangs) if gang in torn))
+                for row in left
+                if row.gangs & torn.keys()
+            ]
+        return _Rows(left, [*self.refused, *more])
 
 
 class _Planning:
@@ -139,7 +148,7 @@ class _Planning:
     def _solved(self, rows: Sequence[DemandRow]) -> tuple[Problem, Stages, Staged]:
         problem, sources = self._problem(rows), self._sources
         priority = np.array([row.pod.priority for row in rows], np.int64)
-        stages = Stages(sources.tier, priority, [gang_of(row.pod) for row in rows])
+        stages = Stages(sources.tier, priority, [row.gangs for row in rows])
         found = staged(problem, stages, self._effort)
         return problem, stages, replace(found, machines=preferred(problem, rows, sources, found.machines))
 
@@ -216,8 +225,10 @@ class _Planning:
                 reasons = everywhere("VolumeNotReady", tied)
             reasons = reasons or explaining.pool_reasons(row, self._world.pools)
             reasons = reasons or everywhere("NoPool", "no GPUNodePool exists")
-            if gang := gang_of(row.pod):
-                reasons = (*everywhere("GangNotServed", f"gang {gang} is served whole or not at all"), *reasons)
+            if row.gangs:
+                gangs = " and ".join(f"gang {gang}" for gang in sorted(row.gangs))
+                many = "are each" if len(row.gangs) > 1 else "is"
+                reasons = (*everywhere("GangNotServed", f"{gangs} {many} served whole or not at all"), *reasons)
             explained += [Unserved(pod, reasons) for pod in row.pods]
         return explained
 

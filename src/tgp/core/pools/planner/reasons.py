@@ -208,10 +208,14 @@ class Explaining:
         why = _ALL[int(verdicts[best])]
         if why == TAKEN:
             mine = np.flatnonzero(sources.pool == place)
-            other = int(mine[np.searchsorted(sources.row[mine], best)])
+            others = mine[sources.row[mine] == best]
+            bears = np.logical_and.reduce([rows[number].whole[others] for number, _ in pods])
+            other = int(others[np.argmax(bears)])  # the one with the least work that is lost
             need = np.sum([rows[number].need * amount for number, amount in pods], axis=0)
             if (sources.capacity[other] < need).any():
                 why = f"too small for these {sum(amount for _, amount in pods)} pods together"
+            elif sources.charge[other] > sources.charge[source] and sources.spot_loss[other] > 0:
+                why = f"{about(int(sources.charge[other]))}/h with the work that is lost with it"
         return f"next cheaper machine: {machine(book.offers[best])}, {why}"
 
 

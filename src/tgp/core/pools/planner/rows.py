@@ -18,12 +18,13 @@ from tgp.core.pools.planner.classes import (
     MAX_WAIT,
     PodClass,
     PodMatcher,
+    gang_of,
     matcher_of_near,
     matcher_of_spread,
     matcher_of_term,
 )
 from tgp.core.pools.planner.problem import LARGEST
-from tgp.core.pools.planner.sources import PODS, SourceSet, not_joined
+from tgp.core.pools.planner.sources import PODS, SourceSet, lost_hours, not_joined
 from tgp.core.pools.planner.volumes import reached_by
 
 HOSTNAME = "kubernetes.io/hostname"
@@ -42,6 +43,11 @@ class DemandRow:
     @property
     def pod(self) -> Pod:
         return self.units[0][0]
+
+    @property
+    def gangs(self) -> frozenset[str]:
+        """Of all pods of a unit: each is served whole or not at all, and with them this row."""
+        return frozenset(gang for pod in self.units[0] if pod.annotations and (gang := gang_of(pod)))
 
     @property
     def pods(self) -> tuple[Pod, ...]:
@@ -146,6 +152,7 @@ class _Masks:
             price,
             barred,
             refused,
+            lost_hours(pod),
         )
         if key not in self._known:
             self._known[key] = self._made(pod, price, barred, refused)
@@ -153,7 +160,7 @@ class _Masks:
 
     def _made(self, pod: Pod, price: int | None, barred: frozenset[str], refused: frozenset[str]) -> Bools:
         sources, world = self._sources, self._sources.world
-        mask = sources.table.admits(pod) & self.allowed(pod.key.namespace) & ~sources.uncounted
+        mask = sources.table.admits(pod) & self.allowed(pod.key.namespace) & ~sources.uncounted & sources.bears(pod)
         if pod.volume_claims:
             mask &= reached_by(pod, world, sources.table)
         if pod.host_ports:

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from tgp.api.common import canonical_provider
+from tgp.api.field_error import Invalid
+from tgp.api.values import duration
 from tgp.core.inventory.limits import GIB, NODES, USD
 from tgp.core.market.offer_filters import NO_POLICY
 from tgp.core.model.arrays import Bools, Floats, Index, Ints, Small, np
@@ -12,8 +14,10 @@ from tgp.core.model.columns import AS_MANY_AS_ASKED, BOOT_MODES
 from tgp.core.model.gpus import resource_name
 from tgp.core.model.offer import BootMode, Offer, Stock, Trust
 from tgp.core.model.offer_query import Selection
+from tgp.core.model.pod import Pod
 from tgp.core.model.resources import CPU, MEMORY, Resources
 from tgp.core.model.taints import Taint
+from tgp.core.pools.planner.classes import CHECKPOINT_EVERY
 from tgp.core.pools.planner.masks import SourceTable, label_column, stacked
 from tgp.core.pools.planner.offers import PoolOffers
 from tgp.core.pools.planner.problem import Limit
@@ -35,7 +39,10 @@ SYSTEM_CPU_MILLI = 200  # the same of its CPU
 ASSUMED_LEFT = {Stock.CONFIRMED: 16, Stock.LIKELY: 4, Stock.UNKNOWN: 2}  # where the provider does not tell
 MOST_LEFT = 10_000
 MOST_WEIGHT = 100  # of a pool
-RESTART_HOURS = 1 / 3  # ten minutes of work lost and ten minutes to boot again
+RESTART_HOURS = 1 / 3  # ten minutes of work lost and ten minutes to boot again, where a pod says nothing
+BOOT_HOURS = 1 / 6  # of these, the ten minutes to boot
+MOST_LOST_HOURS = 720.0  # of work, by the loss of one machine
+MOST_KINDS = 4  # of how much work is lost, in one plan, beside the usual: others count as the next longer one
 WOKEN_FOR_HOURS = 4.0  # over which the time that a machine you own takes to wake is spread
 UNKNOWN_USE = float("inf")
 
@@ -53,6 +60,7 @@ class SourceSet:
     stock: Ints
     pool: Index  # into `offers`; -1: there already
     row: Index  # of the book; -1: there already
+    lost_hours: Floats  # what the loss of a machine costs: pods that would lose more do not go there
 
     @property
     def size(self) -> int:
@@ -66,7 +74,7 @@ class SourceSet:
     @cached_property
     def charge(self) -> Floats:
         """The price, for spot machines what their loss is expected to cost, for machines you own what it is to wake."""
-        charge: Floats = self.price * (1 + self.spot_loss * RESTART_HOURS + self._boot_hours / WOKEN_FOR_HOURS)
+        charge: Floats = self.price * (1 + self.spot_loss * self.lost_hours + self._boot_hours / WOKEN_FOR_HOURS)
         return charge
 
     @cached_property
@@ -90,6 +98,17 @@ class SourceSet:
             offer = book.offers[self.row[source]]
             loss[source] = self.world.spot_loss.get((offer.provider, offer.gpu), ASSUMED_SPOT_LOSS)
         return loss
+
+    def bears(self, pod: Pod) -> Bools:
+        """Sources whose charge counts what their loss costs this pod: all that are never lost, and some of the others.
+
+        A spot offer is several sources, one for each amount of work. So a machine is charged for that of its pods that
+        loses most, whatever else is on it.
+        """
+        bears: Bools = (self.spot_loss == 0) | (
+            self.lost_hours >= min(lost_hours(pod), self.lost_hours.max(initial=0.0))
+        )
+        return bears
 
     @cached_property
     def trusted(self) -> Bools:
@@ -197,9 +216,12 @@ _POWER = BOOT_MODES.index(BootMode.POWER)
 
 def sources_of(world: PlanInput, offers: Sequence[PoolOffers], resources: tuple[str, ...]) -> SourceSet:
     there = _table_of(world.capacity)
-    table = stacked([there, *(each.table for each in offers)])
-    rows = np.concatenate([np.full(there.size, -1), *(each.rows for each in offers)]).astype(np.intp)
-    pool = np.repeat(np.arange(-1, len(offers)), [there.size, *(len(each.rows) for each in offers)]).astype(np.intp)
+    kinds = _lost_hours(world.pods)
+    places, lost = zip(*(_by_loss(world, each, kinds) for each in offers), strict=True) if offers else ((), ())
+    table = stacked([there, *(each.table.taken(place) for each, place in zip(offers, places, strict=True))])
+    bought = [each.rows[place] for each, place in zip(offers, places, strict=True)]
+    rows = np.concatenate([np.full(there.size, -1), *bought]).astype(np.intp)
+    pool = np.repeat(np.arange(-1, len(offers)), [there.size, *map(len, bought)]).astype(np.intp)
     capacity = np.zeros((table.size, len(resources)))
     if there.size:
         capacity[: there.size] = [_amounts(each.free, resources) for each in world.capacity]
@@ -209,7 +231,44 @@ def sources_of(world: PlanInput, offers: Sequence[PoolOffers], resources: tuple[
     price[there.size :] = _prices(world, offers, rows[there.size :], pool[there.size :])
     stock = np.ones(table.size, np.int64)
     stock[there.size :] = _stock(world, rows[there.size :])
-    return SourceSet(world, tuple(offers), resources, table, np.maximum(capacity, 0), price, stock, pool, rows)
+    hours = np.concatenate([np.full(there.size, RESTART_HOURS), *lost])
+    return SourceSet(world, tuple(offers), resources, table, np.maximum(capacity, 0), price, stock, pool, rows, hours)
+
+
+def lost_hours(pod: Pod) -> float:
+    """What the loss of its machine costs a pod: half of the time between two checkpoints, and the time to boot again.
+
+    Of a pod that does not say how often it writes one nothing is known before it runs.
+    """
+    written = pod.annotations.get(CHECKPOINT_EVERY) if pod.annotations else None
+    return RESTART_HOURS if written is None else _read_lost_hours(written)
+
+
+@lru_cache(maxsize=256)
+def _read_lost_hours(written: str) -> float:
+    try:
+        work = duration(written, CHECKPOINT_EVERY).total_seconds() / 3600 / 2
+    except (Invalid, OverflowError):
+        return RESTART_HOURS
+    return min(max(work + BOOT_HOURS, RESTART_HOURS), MOST_LOST_HOURS)
+
+
+def _lost_hours(pods: Iterable[Pod]) -> tuple[float, ...]:
+    """The amounts of work that are told apart, beside the usual one: the longest is always among them."""
+    annotated = {id(pod.annotations): pod for pod in pods if pod.annotations}
+    found = sorted({lost_hours(pod) for pod in annotated.values()} - {RESTART_HOURS})
+    few = -(-len(found) // MOST_KINDS) if found else 1
+    return tuple(found[::-1][::few][::-1])
+
+
+def _by_loss(world: PlanInput, offers: PoolOffers, kinds: Sequence[float]) -> tuple[Index, Floats]:
+    """Places of a pool's offers, in order, those of spot machines once for each amount of work; and these amounts."""
+    places = np.arange(len(offers.rows), dtype=np.intp)
+    spot = places[world.book.columns.spot[offers.rows].astype(np.bool_)] if kinds else places[:0]
+    every = np.concatenate([places, *(spot for _ in kinds)])
+    hours = np.concatenate([np.full(len(places), RESTART_HOURS), *(np.full(len(spot), kind) for kind in kinds)])
+    order = np.argsort(every, kind="stable")
+    return every[order].astype(np.intp), hours[order]
 
 
 def _table_of(capacity: Sequence[Capacity]) -> SourceTable:
@@ -314,4 +373,6 @@ def _stock(world: PlanInput, rows: Index) -> Ints:
         else:
             doubled = min(world.successes.get(offer.key, 0), 10) if world.successes else 0
             stock[place] = min(ASSUMED_LEFT.get(offer.stock, 0) << doubled, MOST_LEFT)
+        if world.taken:
+            stock[place] = max(stock[place] - world.taken.get(offer.key, 0), 0)
     return stock

@@ -17,7 +17,7 @@ Step: TypeAlias = tuple[Bools, Bools]  # rows and sources that take part
 class Stages:
     tier: Ints  # by source; 0: there already
     priority: Ints  # by row
-    gangs: Sequence[str]  # by row; empty: none
+    gangs: Sequence[frozenset[str]]  # by row: of which gangs its pods are
 
     @property
     def tiers(self) -> list[int]:
@@ -40,26 +40,26 @@ def staged(problem: Problem, stages: Stages, effort: Effort) -> Staged:
     gangs = stages.gangs
     kept, found = problem, _by_priority(problem, stages, effort)
     for repeat in range(MOST_REPEATS + 1):
-        torn = _served_in_part(kept, found, gangs)
+        torn = _served_in_part(problem, kept, found, gangs)
         if not torn:
             break
         dropped = torn if repeat == MOST_REPEATS else torn[:1]
-        out = np.array([gang in dropped for gang in gangs], np.bool_)
+        out = np.array([not of.isdisjoint(dropped) for of in gangs], np.bool_)
         kept = replace(kept, count=np.where(out, 0, kept.count))
         found = _by_priority(kept, stages, effort)
     missing = problem.count - kept.count
     return replace(found, unserved=tuple((np.array(found.unserved, np.int64) + missing).tolist()))
 
 
-def _served_in_part(problem: Problem, found: Staged, gangs: Sequence[str]) -> list[str]:
-    """Gangs of which some pods are served and others are not: those with the fewest served first."""
+def _served_in_part(problem: Problem, kept: Problem, found: Staged, gangs: Sequence[frozenset[str]]) -> list[str]:
+    """Gangs of which some pods are served and others are not, left out ones among them: the fewest served first."""
     served: dict[str, int] = {}
     unserved: dict[str, int] = {}
-    for number, gang in enumerate(gangs):
-        if gang:
-            missing = found.unserved[number]
-            served[gang] = served.get(gang, 0) + int(problem.count[number]) - missing
-            unserved[gang] = unserved.get(gang, 0) + missing
+    for number, each in enumerate(gangs):
+        for gang in each:
+            many = int(kept.count[number]) - found.unserved[number]
+            served[gang] = served.get(gang, 0) + many
+            unserved[gang] = unserved.get(gang, 0) + int(problem.count[number]) - many
     torn = [gang for gang, many in served.items() if many and unserved[gang]]
     return sorted(torn, key=lambda gang: (served[gang], gang))
 

@@ -51,6 +51,7 @@ class PlannedPool:
     untrusted_namespaces: frozenset[str] = frozenset()  # of these, those whose pods may run on marketplace hosts
     sources: Mapping[str, SourceObservation] = field(default_factory=dict)  # of the class, by name
     cooldowns: Mapping[str, Cooldown] = field(default_factory=dict)  # by provider: whose machines failed in this pool
+    left_out: Mapping[str, Cooldown] = field(default_factory=dict)  # by offer key: that this pool alone could not buy
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +97,14 @@ class PlanInput:
         default_factory=dict
     )  # by offer key: Nodes of machines you own, also while off
     successes: Mapping[str, int] = field(default_factory=dict)  # by offer key: launches in a row that succeeded
+    taken: Mapping[str, int] = field(default_factory=dict)  # by offer key: machines that others have ordered
     spot_loss: Mapping[SpotKind, float] = field(default_factory=dict)  # an hour; a kind that is missing: as assumed
     not_for: Mapping[str, frozenset[str]] = field(default_factory=dict)  # pod uid → offer keys not bought for it again
     refused: Mapping[str, str] = field(default_factory=dict)  # pod uid → why nothing is bought for it now
     # By gang: uids of its pods that need no machine, wherever they are.
     gang_members: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    # By gang: the name of one of its pods that waits, and that no plan can serve. It is not among `pods`.
+    held_gangs: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""When a machine is ill, and what is done about it: replaced first, without budgets, and not if many are ill."""
+"""When a machine is unhealthy, and what is done about it: replaced first, without budgets, and not if many are."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -8,14 +8,14 @@ import pytest
 from tests.core.disruption.machines import a_machine, moving
 from tests.core.disruption.test_moves import HELD, a_budget, only, seen
 from tests.core.pools.builders import NOW, a_node, a_pool, ago, an_attempt, an_order, on_node, written
-from tgp.core.disruption.causes import ILL, LEAVING, DisruptionCause, NoCause, cause_of
-from tgp.core.disruption.illness import (
+from tgp.core.disruption.causes import LEAVING, UNHEALTHY, DisruptionCause, NoCause, cause_of
+from tgp.core.disruption.health import (
     GPUS_MISSING_FOR,
     REPAIR_CONDITIONS,
-    Illness,
+    HealthProblem,
     RepairRule,
     gpus_missing,
-    illness_of,
+    health_problem_of,
     read_repair_rule,
     repair_halted,
 )
@@ -26,15 +26,15 @@ from tgp.core.model.node import NodeCondition
 from tgp.core.model.resources import Resources
 
 DEADLOCK = RepairRule("KernelDeadlock")
-ILLNESS = Illness("0 of 1 nvidia.com/gpu are allocatable", ago(minutes=1))
+PROBLEM = HealthProblem("0 of 1 nvidia.com/gpu are allocatable", ago(minutes=1))
 
 
-def ill(name="r1", builder=a_machine, **rest):
-    return replace(builder(name, **rest), illness=ILLNESS)
+def unhealthy(name="r1", builder=a_machine, **rest):
+    return replace(builder(name, **rest), health_problem=PROBLEM)
 
 
 def works(name="r1", builder=a_machine, **rest):
-    return ill(name, builder, pods=(on_node(node=f"node-{name}"),), **rest)
+    return unhealthy(name, builder, pods=(on_node(node=f"node-{name}"),), **rest)
 
 
 def with_gpus(**amounts):
@@ -96,18 +96,18 @@ def test_each_sign_has_a_time_of_its_own_and_the_first_that_is_due_counts():
     )
     node = a_node(conditions=held)
 
-    found = illness_of(node, "", None, rules)
+    found = health_problem_of(node, "", None, rules)
     assert found is not None
     assert found.due == ago(minutes=25) + timedelta(minutes=30)
     assert "StorageReady" in found.what
-    assert illness_of(a_node(conditions=held[:1]), "", None, rules).due == ago(minutes=2) + DEADLOCK.after
-    both = illness_of(node, "0 of 1", ago(minutes=9), rules)
+    assert health_problem_of(a_node(conditions=held[:1]), "", None, rules).due == ago(minutes=2) + DEADLOCK.after
+    both = health_problem_of(node, "0 of 1", ago(minutes=9), rules)
     assert both.due == ago(minutes=9) + GPUS_MISSING_FOR
 
 
 def test_another_status_and_a_condition_without_a_time_are_no_sign():
     for held in (NodeCondition("KernelDeadlock", "False", ago(minutes=99)), NodeCondition("KernelDeadlock", "True")):
-        assert illness_of(a_node(conditions=(held,)), "", None, (DEADLOCK,)) is None
+        assert health_problem_of(a_node(conditions=(held,)), "", None, (DEADLOCK,)) is None
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_another_status_and_a_condition_without_a_time_are_no_sign():
     ],
 )
 def test_ready_is_a_condition_like_any_other(ready, rule, due):
-    found = illness_of(a_node(ready=ready, ready_since=ago(minutes=2)), "", None, (read_repair_rule(rule),))
+    found = health_problem_of(a_node(ready=ready, ready_since=ago(minutes=2)), "", None, (read_repair_rule(rule),))
 
     assert (found.due if found is not None else None) == (ago(minutes=2) + timedelta(minutes=5) if due else None)
 
@@ -129,34 +129,34 @@ def test_ready_is_a_condition_like_any_other(ready, rule, due):
 
 
 def test_an_ill_machine_is_left_until_its_time_has_passed():
-    waiting = replace(works(), illness=Illness("…", NOW + timedelta(minutes=3)))
+    waiting = replace(works(), health_problem=HealthProblem("…", NOW + timedelta(minutes=3)))
     pool = a_pool().value
 
     assert cause_of(waiting, pool, NOW) == NoCause(NOW + timedelta(minutes=3))
-    assert cause_of(works(), pool, NOW) == DisruptionCause(ILL, ILLNESS.what)
+    assert cause_of(works(), pool, NOW) == DisruptionCause(UNHEALTHY, PROBLEM.what)
 
 
 def test_no_budget_pod_disruption_budget_or_annotation_holds_an_ill_machine_back():
     """Its drain waits for pods as long as `terminationGracePeriod` allows."""
-    machine = ill(pods=(on_node(node="node-r1", annotations=HELD, labels={"app": "x"}),))
+    machine = unhealthy(pods=(on_node(node="node-r1", annotations=HELD, labels={"app": "x"}),))
     refits = {machine.record.key: Refit()}
     closed = {"disruption": {"budgets": [{"nodes": 0}]}, "budgets": (a_budget(),), "refits": refits}
 
     assert isinstance(only(seen(machine, **closed)), WriteDown)
-    under_way = works(builder=moving, reason="Ill", taint="PreferNoSchedule")
+    under_way = works(builder=moving, reason="Unhealthy", taint="PreferNoSchedule")
     assert isinstance(only(seen(under_way, **closed)), SetTaint)
-    assert isinstance(only(seen(works(builder=moving, reason="Ill", taint="NoSchedule"), **closed)), Delete)
+    assert isinstance(only(seen(works(builder=moving, reason="Unhealthy", taint="NoSchedule"), **closed)), Delete)
 
 
 def test_its_replacement_comes_first():
-    under_way = works(builder=moving, reason="Ill", taint="PreferNoSchedule")
+    under_way = works(builder=moving, reason="Unhealthy", taint="PreferNoSchedule")
     refits = {under_way.record.key: Refit((an_order(),))}
 
     assert isinstance(only(seen(under_way, refits=refits)), OrderReplacements)
 
 
 def test_an_ill_machine_that_no_pod_uses_goes_without_a_replacement():
-    assert isinstance(only(seen(ill(builder=moving, reason="Ill", taint="NoSchedule"))), Delete)
+    assert isinstance(only(seen(unhealthy(builder=moving, reason="Unhealthy", taint="NoSchedule"))), Delete)
 
 
 @pytest.mark.parametrize(
@@ -167,12 +167,12 @@ def test_a_repair_is_halted_when_many_are_ill(sick, nodes, halted):
 
 
 def test_while_many_are_ill_none_is_replaced_for_it_and_a_move_is_taken_back():
-    machines = [works("r1"), works("r2"), works("r3", moving, reason="Ill")]
+    machines = [works("r1"), works("r2"), works("r3", moving, reason="Unhealthy")]
     steps = next_moves(seen(*machines, *(a_machine(f"w{number}", idle=None) for number in range(5))))
 
     said = [step.update for step in steps if isinstance(step, Say)]
     assert [(each.status, each.reason) for each in said] == [(False, "RepairHalted")] * 2
-    assert "3 of 8 nodes are ill at once, more than 20 %" in said[0].message
+    assert "3 of 8 nodes are unhealthy (more than 20 %)" in said[0].message
     (back,) = [step for step in steps if isinstance(step, TakeBack)]
     assert back.update is not None
     assert back.update.reason == "RepairHalted"

@@ -1,4 +1,4 @@
-"""Whether a machine is ill: promised GPUs are gone from its Node, or a condition of its Node says so.
+"""Whether a machine is unhealthy: promised GPUs are gone from its Node, or a condition of its Node says so.
 
 Each sign has a time of its own, from its first bad moment: one that comes or goes changes nothing about another.
 """
@@ -18,13 +18,13 @@ GPUS_MISSING_FOR = timedelta(minutes=10)
 USUAL_AFTER = timedelta(minutes=10)  # of a condition without a time of its own
 REPAIR_CONDITIONS = ("AcceleratedHardwareReady=False", "KernelDeadlock=True", "ReadonlyFilesystem=True")
 STATUSES = ("True", "False", "Unknown")
-MOST_ILL_PERCENT = 20  # of a pool's nodes: more at once are likely the fault of something that they share
-LEAST_ILL = 2  # nodes, for a repair to be halted
+MOST_UNHEALTHY_PERCENT = 20  # of a pool's nodes: more at once are likely the fault of something that they share
+LEAST_UNHEALTHY = 2  # nodes, for a repair to be halted
 
 
 @dataclass(frozen=True, slots=True)
 class RepairRule:
-    """A condition of Nodes that makes a machine ill."""
+    """A condition of Nodes that makes a machine unhealthy."""
 
     type: str
     status: str = "True"
@@ -32,7 +32,7 @@ class RepairRule:
 
 
 @dataclass(frozen=True, slots=True)
-class Illness:
+class HealthProblem:
     what: str  # in text for users
     due: datetime  # from then on the machine is replaced
 
@@ -65,24 +65,24 @@ def gpus_missing(record: KubeObject[GPURequest], node: Node | None) -> str:
     return "" if there >= promised or divided else f"{there} of {promised} {resource} are allocatable"
 
 
-def illness_of(
+def health_problem_of(
     node: Node | None, missing: str, missing_since: datetime | None, rules: Iterable[RepairRule]
-) -> Illness | None:
+) -> HealthProblem | None:
     """The sign that is due first; None: the machine is well. `missing`: as `gpus_missing` says it."""
     signs = list(_conditions(node, rules)) if node is not None else []
     if missing and missing_since is not None:
-        signs.append(Illness(f"{missing}, since {missing_since:%H:%M:%S}Z", missing_since + GPUS_MISSING_FOR))
+        signs.append(HealthProblem(f"{missing}, since {missing_since:%H:%M:%S}Z", missing_since + GPUS_MISSING_FOR))
     return min(signs, key=lambda each: (each.due, each.what), default=None)
 
 
-def repair_halted(ill: int, nodes: int) -> bool:
-    return ill >= LEAST_ILL and ill * 100 > nodes * MOST_ILL_PERCENT
+def repair_halted(unhealthy: int, nodes: int) -> bool:
+    return unhealthy >= LEAST_UNHEALTHY and unhealthy * 100 > nodes * MOST_UNHEALTHY_PERCENT
 
 
-def _conditions(node: Node, rules: Iterable[RepairRule]) -> Iterator[Illness]:
+def _conditions(node: Node, rules: Iterable[RepairRule]) -> Iterator[HealthProblem]:
     ready = {True: "True", False: "False", None: "Unknown"}[node.ready]
     for rule in rules:
         for held in (*node.conditions, NodeCondition("Ready", ready, node.ready_since)):
             if (held.type, held.status) == (rule.type, rule.status) and held.since is not None:
                 what = f"Node condition {held.type} has been {held.status} since {held.since:%H:%M:%S}Z"
-                yield Illness(what, held.since + rule.after)
+                yield HealthProblem(what, held.since + rule.after)

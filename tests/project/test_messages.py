@@ -1,0 +1,79 @@
+"""What users read: no riddles about persons, and no words that only this project uses."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tools.messages import SOURCE, everything, messages
+from tools.steps import ROOT
+
+BANNED = (
+    *("nobody", "somebody", "whoever", "anybody", "everybody"),
+    *("ill", "told", "dear", "anew", "give back", "gives back", "mend"),
+)
+WORD = re.compile(rf"\b(?:{'|'.join(BANNED)})\b", re.IGNORECASE)
+# Where texts of foreign systems are quoted, to be recognised: they use what words they like.
+QUOTED = (re.compile(r"src/tgp/adapters/clouds/\w+/(?:errors|wire)\.py"),)
+
+CODE = '''
+"""A docstring of three words."""
+from typing import Annotated, cast
+
+limit: "a type in quotes"
+price: Annotated[str, Field(doc="Dollars per hour")]
+
+
+def judge(name: str) -> "the class of something":
+    assert name, "the caller checks it"
+    cast("dict of some kind", name)
+    ConditionUpdate("Ready", True, "Valid", "All good")
+    print("two words", f"GPUNodeClass {name} is ready")
+'''
+POLICY = """
+validations:
+    - expression: "true"
+      message: the operator may not create pods
+    - expression: "false"
+      messageExpression: >-
+        'budget ' + params.metadata.name +
+        ' is used up'
+      reason: Forbidden
+"""
+
+
+def test_no_message_uses_a_word_that_readers_have_to_guess(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    found = [
+        f"{file}:{line}: {text}"
+        for file, line, text in everything()
+        if WORD.search(text) and not any(each.fullmatch(str(file)) for each in QUOTED)
+    ]
+
+    assert found == []
+
+
+def test_messages_of_code_and_of_policies_are_found(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    files = {file for file, _, _ in everything()}
+
+    assert any(file.is_relative_to(SOURCE) for file in files)
+    assert any(file.suffix == ".yaml" for file in files)
+
+
+@pytest.mark.parametrize(
+    ("name", "written", "texts"),
+    [
+        ("code.py", CODE, ["Dollars per hour", "All good", "GPUNodeClass {…} is ready"]),
+        (
+            "policy.yaml",
+            POLICY,
+            ["the operator may not create pods", "'budget ' + params.metadata.name + ' is used up'"],
+        ),
+    ],
+)
+def test_what_is_for_us_is_left_out(tmp_path: Path, name, written, texts):
+    file = tmp_path / name
+    file.write_text(written, encoding="utf-8")
+
+    assert [text for _, text in messages(file)] == texts
