@@ -1,5 +1,8 @@
 """Every error of the cluster ends with the next step, whichever command meets it."""
 
+import asyncio
+from datetime import timedelta
+
 import click
 import pytest
 
@@ -8,6 +11,7 @@ from tests.cli.test_output import commands
 from tgp.app.main import COMMANDS, OTHER_WORDS, tgp
 from tgp.interfaces.cli.failure import GONE, NO_CONFIG, ended
 from tgp.ports.cluster import ClusterBusy, Forbidden, KindsMissing, NotFound, Unauthenticated
+from tgp.services import cluster_reads
 from tgp.services.cluster_failure import KINDS, LOGIN, NOT_ACCEPTED, REACH, RIGHTS
 
 # What each command needs besides flags for the cluster; None: it does not ask a cluster, or works without one.
@@ -107,3 +111,37 @@ def test_words_of_other_tools_lead_to_ours():
     }
     assert {word for word in OTHER_WORDS.values() if not word.startswith("--")} <= set(COMMANDS)
     assert not set(OTHER_WORDS) & set(COMMANDS)
+
+
+class Lists:
+    """What `paged` answers, one after another."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+
+    async def __call__(self, *_):
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+class Nothing:
+    records = {}  # noqa: RUF012
+
+
+@pytest.mark.parametrize("pause", [timedelta(0), None, timedelta(minutes=5)])
+def test_a_list_that_the_api_server_cannot_give_yet_is_asked_for_again_when_it_says_so(monkeypatch, pause):
+    """The first seconds after its CRD was created a kind answers 429, with a second to wait: commands ended there."""
+    lists = Lists(ClusterBusy("429: storage is (re)initializing", pause), Nothing())
+    monkeypatch.setattr(cluster_reads, "paged", lists)
+    reads = cluster_reads.ClusterReads.__new__(cluster_reads.ClusterReads)
+    reads._server_time = None
+    asked = reads.listed(None)
+
+    if pause == timedelta(0):
+        assert asyncio.run(asked) == []
+    else:
+        with pytest.raises(ClusterBusy):
+            asyncio.run(asked)
+    assert len(lists.answers) == (0 if pause == timedelta(0) else 1)
