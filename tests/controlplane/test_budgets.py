@@ -374,7 +374,9 @@ def test_a_job_is_paused_and_goes_on_and_what_cannot_be_paused_says_so(plane, ad
         return rows[0]["reason"], rows[0]["message"]
 
     # The pods become known one after another, and the message follows.
-    eventually(lambda: re.search(r"3 pods .* bare, keep-0 \(StatefulSet keep\), serve-.* \(ReplicaSet", trouble()[1]))
+    eventually(
+        lambda: re.search(r"cannot be paused: bare, keep-0 \(StatefulSet keep\), serve-.* \(ReplicaSet", trouble()[1])
+    )
     assert trouble()[0] == "PauseUnavailable"
     plane.admin.call("PATCH", path, {"spec": {"quota": {"gpuHours": 100}}})
     eventually(lambda: running(plane, "pause") == EVERY_KIND)

@@ -335,7 +335,7 @@ def test_a_limit_holds_during_a_move():
 
         assert names(env) == {name}
         assert watched.most_machines == 1
-        assert "it needs 1 machine more for about " in disrupted(env, of(env, name))[2]
+        assert "1 machine more is needed for about " in disrupted(env, of(env, name))[2]
 
 
 def allow_no_eviction(env: SimEnv) -> None:

@@ -132,7 +132,7 @@ def test_a_class_that_can_buy_nothing_is_not_green_and_neither_is_what_waits_for
 
         assert (found, reason) == ("False", "CannotBuy")
         assert f" offers): {CONTAINER_ONLY}" in message
-        assert message.endswith("To fix: add provider vultr: L40S from $1.67/h")
+        assert message.endswith("To fix: add provider vultr: L40S from $1.67/h.")
         assert condition(world, "rented", "Ready") == ("False", "CannotBuy", message)
         pool = world.api.local_api.get(GPU_NODE_POOL, "default", "pool") or {}
         (ready,) = [row for row in pool["status"]["conditions"] if row["type"] == "Ready"]
