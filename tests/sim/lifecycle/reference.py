@@ -22,6 +22,7 @@ from tgp.api.resource import CONFIG_MAP, GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQU
 from tgp.app.settings import Settings
 from tgp.core.inventory.orphans import too_many
 from tgp.core.model.attempts import FINALIZER
+from tgp.core.model.cooldowns import LONGEST_COOLDOWN
 from tgp.core.model.token import plain_uid
 from tgp.sim.checkers.leadership import OneLeader
 from tgp.sim.checkers.money import NoOrphan, OneMachine, OneOrderPerAttempt
@@ -145,6 +146,8 @@ def _run(
         for process in world.processes.values():
             process.crash(restart_after=5)
     env.until(_still(env), minutes=CALM_WITHIN, step=60)
+    if rates.cloud_faults:  # what failed again and again is shown as on sale once its cooldown ends
+        world.run(minutes=LONGEST_COOLDOWN.total_seconds() / 60)
     loose = loose_ends(env.recorder)
     assert not loose, "\n".join([*loose, env.told()])
     with Quiet(world, env.recorder):
