@@ -8,10 +8,10 @@ import pytest
 
 from tests.cli.program import answer
 from tests.cli.test_output import commands
+from tgp.adapters.kube import list as list_pages
 from tgp.app.main import COMMANDS, OTHER_WORDS, tgp
 from tgp.interfaces.cli.failure import GONE, NO_CONFIG, ended
 from tgp.ports.cluster import ClusterBusy, Forbidden, KindsMissing, NotFound, Unauthenticated
-from tgp.services import cluster_reads
 from tgp.services.cluster_failure import KINDS, LOGIN, NOT_ACCEPTED, REACH, RIGHTS
 
 # What each command needs besides flags for the cluster; None: it does not ask a cluster, or works without one.
@@ -126,21 +126,15 @@ class Lists:
         return answer
 
 
-class Nothing:
-    records = {}  # noqa: RUF012
-
-
 @pytest.mark.parametrize("pause", [timedelta(0), None, timedelta(minutes=5)])
 def test_a_list_that_the_api_server_cannot_give_yet_is_asked_for_again_when_it_says_so(monkeypatch, pause):
     """The first seconds after its CRD was created a kind answers 429, with a second to wait: commands ended there."""
-    lists = Lists(ClusterBusy("429: storage is (re)initializing", pause), Nothing())
-    monkeypatch.setattr(cluster_reads, "paged", lists)
-    reads = cluster_reads.ClusterReads.__new__(cluster_reads.ClusterReads)
-    reads._server_time = None
-    asked = reads.listed(None)
+    lists = Lists(ClusterBusy("429: storage is (re)initializing", pause), "listed")
+    monkeypatch.setattr(list_pages, "paged", lists)
+    asked = list_pages.paged_when_ready(None, None)
 
     if pause == timedelta(0):
-        assert asyncio.run(asked) == []
+        assert asyncio.run(asked) == "listed"
     else:
         with pytest.raises(ClusterBusy):
             asyncio.run(asked)

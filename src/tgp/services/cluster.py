@@ -12,7 +12,7 @@ from tgp.adapters.clouds.registry import AllClouds
 from tgp.adapters.http.client_pool import http_client_pool
 from tgp.adapters.kube.client import read_cluster_id
 from tgp.adapters.kube.connect import Connection, connect
-from tgp.adapters.kube.list import ListTarget, paged
+from tgp.adapters.kube.list import ListTarget, paged_when_ready
 from tgp.adapters.kube.records.kinds import jobs, nodes, pods, typed
 from tgp.adapters.kube.records.projection import Projection
 from tgp.adapters.kube.secret_reader import KubeSecretReader
@@ -172,7 +172,7 @@ class ClusterService:
     async def _all(self, projection: Projection[R], *, needed: bool = True) -> tuple[R, ...]:
         """Every object, or an error; also for a kind that is not served, if `needed`."""
         try:
-            found = await paged(self._http, ListTarget(projection), {})
+            found = await paged_when_ready(self._http, ListTarget(projection))
         except NotFound:
             if needed:
                 raise NotFound(

@@ -3,17 +3,16 @@
 Time is the API server's, whose timestamps are compared: a terminal's clock may be wrong, and a demo's runs faster.
 """
 
-import asyncio
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 
-from tgp.adapters.kube.client import LONGEST_PAUSE, KubeCluster
+from tgp.adapters.kube.client import KubeCluster
 from tgp.adapters.kube.connect import Connection
 from tgp.adapters.kube.errors import error_for
 from tgp.adapters.kube.events import CORE_EVENT
-from tgp.adapters.kube.list import ListTarget, paged
+from tgp.adapters.kube.list import ListTarget, paged_when_ready
 from tgp.adapters.kube.records.event import EventReader
 from tgp.adapters.kube.records.kinds import daemon_sets, typed
 from tgp.adapters.kube.records.projection import Projection
@@ -36,7 +35,6 @@ from tgp.ports.cluster import ClusterBusy, ClusterError, Forbidden, KindsMissing
 from tgp.ports.http import Answered, Call, Http, HttpError, Reply, UnreadableReply, WrappedHttp
 from tgp.services.chart_settings import ChartSettings, chart_settings
 
-BUSY_TRIES = 5  # before the last one, where the API server says for how long it is busy
 PAGE = 500  # objects of one answer
 NO_KINDS = "the CRDs of group tgp.io are not installed"
 
@@ -57,19 +55,9 @@ class ClusterReads:
         return self._server_time.now()
 
     async def listed(self, subject: ListTarget[R]) -> list[R]:
-        """Ordered by name. Every failure is a ClusterError. A kind is not served in the first seconds of its CRD."""
-        for _ in range(BUSY_TRIES):
-            try:
-                return await self._listed(subject)
-            except ClusterBusy as error:
-                if error.retry_after is None or error.retry_after > LONGEST_PAUSE:
-                    raise
-                await asyncio.sleep(error.retry_after.total_seconds())
-        return await self._listed(subject)
-
-    async def _listed(self, subject: ListTarget[R]) -> list[R]:
+        """Ordered by name. Every failure is a ClusterError."""
         try:
-            listed = await paged(self._server_time, subject, {})
+            listed = await paged_when_ready(self._server_time, subject)
         except (HttpError, UnreadableReply) as error:
             raise ClusterBusy(f"listing {subject.name}: {error}") from error
         return sorted(listed.records.values(), key=lambda record: record.key)

@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 from tgp.adapters.kube.connect import Connection, connect
-from tgp.adapters.kube.list import ListTarget, paged
+from tgp.adapters.kube.list import ListTarget, paged_when_ready
 from tgp.adapters.kube.records.kinds import namespaces, typed
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.resource import GPU_NODE_CLASS
@@ -19,11 +19,11 @@ async def surroundings(kubeconfig: str, context: str, namespace: str) -> Surroun
     """As far as the caller may read them. `namespace`: the operator's; empty: the usual one."""
     async with connect(kubeconfig, context) as connection:
         home = namespace or connection.namespace
-        listed = await paged(connection.http, ListTarget(typed(GPU_NODE_CLASS, GPUNodeClass)), {})
+        listed = await paged_when_ready(connection.http, ListTarget(typed(GPU_NODE_CLASS, GPUNodeClass)))
         records = list(listed.records.values())
         labels: dict[str, Any] = {}
         with suppress(Forbidden):
-            found = await paged(connection.http, ListTarget(namespaces()), {})
+            found = await paged_when_ready(connection.http, ListTarget(namespaces()))
             labels = {each.key.name: each.labels for each in found.records.values()}
         return Surroundings(
             classes={each.key.name: each.value for each in records if each.value is not None},

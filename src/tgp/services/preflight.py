@@ -19,7 +19,7 @@ from tgp.adapters.http.client_pool import http_client_pool
 from tgp.adapters.kube.config_field import ConfigInvalid
 from tgp.adapters.kube.connect import Connection, connect
 from tgp.adapters.kube.errors import error_for
-from tgp.adapters.kube.list import ListTarget, paged
+from tgp.adapters.kube.list import ListTarget, paged_when_ready
 from tgp.adapters.kube.records.kinds import daemon_sets, nodes, typed
 from tgp.adapters.kube.secret_reader import KubeSecretReader
 from tgp.adapters.mesh.registry import AllMeshes
@@ -165,7 +165,7 @@ class ClusterPreflight:
         return Preflight(await of("providers", self._providers(classes or ())) or (), tuple(findings))
 
     async def _listed_nodes(self) -> tuple[Node, ...]:
-        return tuple((await paged(self._http, ListTarget(nodes()), {})).records.values())
+        return tuple((await paged_when_ready(self._http, ListTarget(nodes()))).records.values())
 
     async def _tailnet(self, classes: tuple[tuple[str, GPUNodeClass], ...]) -> list[ClusterFinding]:
         """Where the chart was told that the Tailscale operator exposes the API server: whether it does."""
@@ -276,7 +276,7 @@ class ClusterPreflight:
         return [await self.device_plugin(resource) for resource in sorted(resources, reverse=True)]
 
     async def device_plugin(self, resource: str = NVIDIA) -> ClusterFinding:
-        listed = await paged(self._http, ListTarget(daemon_sets()), {})
+        listed = await paged_when_ready(self._http, ListTarget(daemon_sets()))
         present = {GPU_PRESENT: "true"} if resource == NVIDIA else {}
         verdict = plugin_for(FutureNode(USUAL_LABELS | present), listed.records.values(), resource)
         return ClusterFinding(DEVICE_PLUGIN, verdict.runs, verdict.message)
@@ -285,7 +285,7 @@ class ClusterPreflight:
 
     async def _classes(self) -> tuple[tuple[str, GPUNodeClass], ...]:
         """The classes in the cluster; without any, the implicit one from the API keys in the operator's Secret."""
-        found = await paged(self._http, ListTarget(typed(GPU_NODE_CLASS, GPUNodeClass)), {})
+        found = await paged_when_ready(self._http, ListTarget(typed(GPU_NODE_CLASS, GPUNodeClass)))
         written = [found.records[key] for key in sorted(found.records)]
         if written:
             return tuple((record.key.name, record.value) for record in written if record.value is not None)

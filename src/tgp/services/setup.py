@@ -7,7 +7,7 @@ from typing import Any
 from tgp.adapters.clouds.registry import AllClouds, facts_of
 from tgp.adapters.http.client_pool import http_client_pool
 from tgp.adapters.kube.connect import Connection, connect
-from tgp.adapters.kube.list import ListTarget, paged
+from tgp.adapters.kube.list import ListTarget, paged_when_ready
 from tgp.adapters.kube.records.kinds import nodes, typed
 from tgp.adapters.mesh.registry import AllMeshes
 from tgp.api.decoding import strict
@@ -118,7 +118,7 @@ class SetupService:
 
     async def _talos(self) -> ClusterFinding:
         try:
-            found = tuple((await paged(self._http, ListTarget(nodes()), {})).records.values())
+            found = tuple((await paged_when_ready(self._http, ListTarget(nodes()))).records.values())
         except Forbidden:
             return ClusterFinding(TALOS, None, "you may not list Nodes, so the Talos version is not known")
         versions = sorted({str(version) for node in found if (version := _talos_version(node)) is not None})
@@ -147,7 +147,7 @@ class SetupService:
 
     async def _own_nodes(self) -> list[dict[str, Any]]:
         """What stands on the first few nodes with Talos: one is like the other."""
-        listed = (await paged(self._http, ListTarget(nodes()), {})).records.values()
+        listed = (await paged_when_ready(self._http, ListTarget(nodes()))).records.values()
         own = [node.key for node in listed if _talos_version(node) is not None and PROVISIONED not in node.labels]
         read = [await self._read(NODE, key) for key in sorted(own)[:NODES_READ]]
         return [each["metadata"] for each in read if each is not None]
@@ -164,7 +164,7 @@ class SetupService:
         return Stored(values, str(found["metadata"]["uid"]), str(found["metadata"]["resourceVersion"]))
 
     async def _classes(self) -> tuple[str, ...]:
-        found = (await paged(self._http, ListTarget(typed(GPU_NODE_CLASS, GPUNodeClass)), {})).records
+        found = (await paged_when_ready(self._http, ListTarget(typed(GPU_NODE_CLASS, GPUNodeClass)))).records
         return tuple(
             sorted(
                 (key.name for key in found),
@@ -174,7 +174,8 @@ class SetupService:
 
     async def _pools(self) -> tuple[ObjectKey, ...]:
         try:
-            return tuple(sorted((await paged(self._http, ListTarget(typed(GPU_NODE_POOL, GPUNodePool)), {})).records))
+            listed = await paged_when_ready(self._http, ListTarget(typed(GPU_NODE_POOL, GPUNodePool)))
+            return tuple(sorted(listed.records))
         except Forbidden:
             return ()
 

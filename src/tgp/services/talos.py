@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from tgp.adapters.kube.connect import connect
-from tgp.adapters.kube.list import ListTarget, paged
+from tgp.adapters.kube.list import ListTarget, paged_when_ready
 from tgp.adapters.kube.records.kinds import nodes, typed
 from tgp.adapters.kube.records.projection import Projection
 from tgp.adapters.kube.secret_reader import KubeSecretReader
@@ -190,7 +190,7 @@ class TalosService:
 
     async def _all(self, projection: Projection[R], namespace: str = "") -> list[R]:
         try:
-            found = await paged(self._http, ListTarget(projection, namespace), {})
+            found = await paged_when_ready(self._http, ListTarget(projection, namespace))
         except NotFound:
             raise NotFound(
                 f"the API server does not serve {projection.resource.kind}: install it with tgp crds apply"

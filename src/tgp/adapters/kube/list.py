@@ -23,6 +23,8 @@ PAGE = 500  # objects, as client-go asks for: about 3 MB of pods
 PAGE_TIMEOUT = timedelta(seconds=60)
 PAGE_MAX_BYTES = 32 << 20
 MAX_FRESH_STARTS = 5  # a token expires after minutes (410): a list that restarts this often will not finish
+BUSY_TRIES = 5  # before the last one, where the API server says for how long it is busy …
+LONGEST_BUSY = timedelta(seconds=5)  # … at most
 
 HEADERS_WITHIN = timedelta(seconds=10)  # of a stream: the API server sends them before it reads anything
 STREAM_LASTS = 600  # seconds the server may take for the whole stream: a million objects over a slow link
@@ -153,6 +155,18 @@ async def paged(http: Http, subject: ListTarget[R], known: Mapping[ObjectKey, R]
                 raise
             limit = max(1, limit // 8)
     raise ClusterBusy(f"the list of {subject.name} expired {MAX_FRESH_STARTS} times before its end")
+
+
+async def paged_when_ready(http: Http, subject: ListTarget[R]) -> Listed[R]:
+    """For commands, which nothing repeats: in the first seconds of its CRD a kind answers 429, with a time to wait."""
+    for _ in range(BUSY_TRIES):
+        try:
+            return await paged(http, subject, {})
+        except ClusterBusy as error:
+            if error.retry_after is None or error.retry_after > LONGEST_BUSY:
+                raise
+            await asyncio.sleep(error.retry_after.total_seconds())
+    return await paged(http, subject, {})
 
 
 async def _pages(http: Http, subject: ListTarget[R], known: Mapping[ObjectKey, R], limit: int) -> Listed[R]:
