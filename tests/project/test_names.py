@@ -55,10 +55,13 @@ REPLACED = {
 ARGUMENTS = {word.lower() for word in REPLACED} - {"rounds"} | {"visit"}  # a loop has rounds
 
 
-def in_every_file() -> Iterator[tuple[str, ast.AST]]:
+def with_such_words() -> Iterator[tuple[str, ast.AST]]:
+    """Of all files only those in which one of the words stands at all: to parse two thousand takes ten seconds."""
+    words = re.compile("|".join(sorted(REPLACED | ARGUMENTS)))
     for folder in FOLDERS:
         for path in sorted((ROOT / folder).rglob("*.py")):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            text = path.read_text(encoding="utf-8")
+            for node in ast.walk(ast.parse(text)) if words.search(text) else ():
                 yield path.relative_to(ROOT).as_posix(), node
 
 
@@ -70,7 +73,7 @@ def words_of(name: str) -> set[str]:
 def test_no_name_is_a_word_that_was_replaced():
     found = [
         f"{place}: {name}"
-        for place, node in in_every_file()
+        for place, node in with_such_words()
         for name, bad in (
             (node.name, words_of(node.name) & REPLACED)
             if isinstance(node, ast.ClassDef)
