@@ -34,6 +34,7 @@ def replicas(plane, admin, simulators, tmp_path: Path) -> Iterator[Replicas]:
     aboard = Replicas(plane, simulators.signposts(), tmp_path, LONG_LEASE, SHORT)
     aboard.start("first")
     yield aboard
+    aboard.stop("first")  # it lets go of its long Lease, which the next one would wait for
     aboard.leave()
 
 
