@@ -78,7 +78,7 @@ def test_a_request_that_waits_says_for_what_since_when_and_what_was_nearest():
 @pytest.mark.parametrize(
     ("reason", "until"),
     [
-        ("NodeClassNotReady", "until       its class is ready; waiting costs nothing"),
+        ("NodeClassNotReady", "until       the class is ready; waiting costs nothing"),
         ("NodeClassNotFound", "until       the cause is corrected; waiting costs nothing"),
     ],
 )
@@ -291,7 +291,7 @@ def test_every_reason_to_wait_says_what_ends_it():
     ("reason", "words"),
     [
         ("PurchasesPaused", "purchases are resumed (tgp release); waiting costs nothing"),
-        ("Restored", "it is deleted: a restored copy never buys; waiting costs nothing"),
+        ("Restored", "the request is deleted: a restored copy never buys; waiting costs nothing"),
         ("LaunchOutcomePending", "until then a machine may be billed"),
         ("NoOfferFits", "an offer fits; waiting costs nothing"),
         ("OfANewerVersion", "the cause is gone; waiting costs nothing"),

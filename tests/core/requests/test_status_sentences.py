@@ -26,6 +26,12 @@ WHY = "No pod has used the GPUs of machine i-1 at vast since 12:00:00Z."
             "Secret join does not exist. Try: tgp talos join-secret",
             "Secret join does not exist. Try: tgp talos join-secret",
         ),
+        ("lists are wrong: tgp release provider/vast", "Lists are wrong: tgp release provider/vast"),
+        (
+            "the volume binds at once: see kubectl describe pvc a",
+            "The volume binds at once: see kubectl describe pvc a",
+        ),
+        ("tgp release resumes them", "tgp release resumes them."),
         ("", ""),
     ],
 )

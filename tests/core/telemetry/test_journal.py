@@ -55,13 +55,13 @@ TABLE = [
         facts.ConditionChanged(SUBJECT, "Ready", "True", "Valid", "all is there", good=True),
         "INFO",
         (TURNED, {**READY, "status": "True", "reason": "Valid"}, 1),
-        (False, "Valid", "all is there"),
+        (False, "Valid", "All is there."),
     ),
     (
         facts.ConditionChanged(SUBJECT, "Ready", "False", "SecretMissing", "no Secret x", good=False),
         "WARNING",
         (TURNED, {**READY, "status": "False", "reason": "SecretMissing"}, 1),
-        (True, "SecretMissing", "no Secret x"),
+        (True, "SecretMissing", "No Secret x."),
     ),
     (  # not knowing yet is no news to the owner
         facts.ConditionChanged(SUBJECT, "Ready", "Unknown", "NotTried", "no caller waited", good=True),
@@ -81,7 +81,7 @@ TABLE = [
         facts.ObjectUnreadable(SUBJECT, "Expected int"),
         "WARNING",
         ("tgp_unreadable_objects_total", {"kind": "GPUNodeClass"}, 1),
-        (True, "Unreadable", "Expected int"),
+        (True, "Unreadable", "Expected int."),
     ),
     (facts.KeyAccepted("vast/keys/V#1a2b3c4d", "account-1"), "INFO", None, None),
     (
@@ -101,13 +101,13 @@ TABLE = [
         facts.JoinApproved(TRAIN, "gpu-1", "node-csr-a"),
         "INFO",
         ("tgp_joins_total", {"answer": "Approved"}, 1),
-        (False, "JoinApproved", "Node gpu-1 may join: certificate request node-csr-a was approved"),
+        (False, "JoinApproved", "Node gpu-1 may join: certificate request node-csr-a was approved."),
     ),
     (
         facts.JoinDenied(TRAIN, "node-csr-b", "TokenUsed", "already used"),
         "WARNING",
         ("tgp_joins_total", {"answer": "TokenUsed"}, 1),
-        (True, "JoinDenied", "Certificate request node-csr-b was denied (TokenUsed): already used"),
+        (True, "JoinDenied", "Certificate request node-csr-b was denied (TokenUsed): already used."),
     ),
     (
         facts.JoinApprovedByOthers(SUBJECT, "AutoApproved"),
@@ -304,25 +304,25 @@ TABLE = [
         facts.ScaleUpTriggered(POD_SUBJECT, "Pool a/b orders 1x T4"),
         "INFO",
         None,
-        (False, "TriggeredScaleUp", "Pool a/b orders 1x T4"),
+        (False, "TriggeredScaleUp", "Pool a/b orders 1x T4."),
     ),
     (
         facts.ScaleUpNotTriggered(POD_SUBJECT, "a/b: too small"),
         "INFO",
         None,
-        (False, "NotTriggerScaleUp", "a/b: too small"),
+        (False, "NotTriggerScaleUp", "a/b: too small."),
     ),
     (
         facts.AnnotationIgnored(POD_SUBJECT, "no price"),
         "INFO",
         None,
-        (True, "AnnotationIgnored", "no price"),
+        (True, "AnnotationIgnored", "No price."),
     ),
     (
         facts.DisruptionNoted(POD_SUBJECT, "DisruptionBlocked", "Drifted: no room"),
         "INFO",
         None,
-        (False, "DisruptionBlocked", "Drifted: no room"),
+        (False, "DisruptionBlocked", "Drifted: no room."),
     ),
     (
         facts.MoveEnded(POD_SUBJECT, "Drifted", "Terminating"),
@@ -376,19 +376,19 @@ TABLE = [
         facts.RequestReplanned(POD_SUBJECT, "sold out"),
         "INFO",
         ("tgp_replanned_requests_total", {}, 1),
-        (False, "RequestReplanned", "GPURequest deleted: sold out. A new plan is made for its pods."),
+        (False, "RequestReplanned", "GPURequest was deleted: sold out. A new plan is made for its pods."),
     ),
     (
-        facts.AlertRaised(POD_SUBJECT, "80", "Use has reached 80 % of the quota"),
+        facts.AlertRaised(POD_SUBJECT, "80", "Use has reached 80 % of the quota."),
         "INFO",
         ("gwb_alerts_total", {"namespace": POD_SUBJECT.key[0], "name": POD_SUBJECT.key[1], "alert": "80"}, 1),
-        (True, "BudgetAlert", "Use has reached 80 % of the quota"),
+        (True, "BudgetAlert", "Use has reached 80 % of the quota."),
     ),
     (
         facts.BudgetNoted(POD_SUBJECT, "AccountRestored", "It is restored", warning=True),
         "INFO",
         None,
-        (True, "AccountRestored", "It is restored"),
+        (True, "AccountRestored", "It is restored."),
     ),
     (
         facts.PodEnforced(
@@ -400,13 +400,13 @@ TABLE = [
             {"namespace": "team", "name": "gpus", "action": "Evict", "outcome": "Evicted"},
             1,
         ),
-        (True, "Evicted", "Pod was evicted: budget gpus is used up"),
+        (True, "Evicted", "Pod was evicted: budget gpus is used up."),
     ),
     (
         facts.PodEnforced(POD_SUBJECT, ObjectKey("team", "gpus"), "Evict", "EvictionBlocked", "Pod was not evicted"),
         "INFO",
         None,
-        (True, "EvictionBlocked", "Pod was not evicted"),
+        (True, "EvictionBlocked", "Pod was not evicted."),
     ),
     (facts.TableFailing(ObjectKey("tgp-system", "tgp-shapes"), "forbidden"), "WARNING", None, None),
     (
@@ -416,14 +416,14 @@ TABLE = [
         (
             False,
             "Nominated",
-            "Node train-1 was bought for this pod; its capacity is reserved until the pod is scheduled",
+            "Node train-1 was bought for this pod; its capacity is reserved until the pod is scheduled.",
         ),
     ),
     (
         facts.PodGateLifted(POD_SUBJECT, "team-a"),
         "INFO",
         None,
-        (False, "GateLifted", "Scheduling gate removed: team-a has GPU-hours left"),
+        (False, "GateLifted", "Scheduling gate removed: team-a has GPU-hours left."),
     ),
     (
         facts.NominationUnsupported(POD_SUBJECT, "v1.34.2"),
@@ -432,7 +432,7 @@ TABLE = [
         (
             False,
             "NominationUnsupported",
-            "Pods may run on other machines than planned: Kubernetes is v1.34.2, and nominations need 1.35 or newer",
+            "Pods may run on other machines than planned: Kubernetes is v1.34.2, and nominations need 1.35 or newer.",
         ),
     ),
 ]

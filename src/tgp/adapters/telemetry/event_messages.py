@@ -67,10 +67,10 @@ def event_message(fact: MachineFact, titled: Callable[[str], str]) -> EventMessa
             cost = f"cost {total(fact.spent_microusd)} ({fact.reason})"
             return EventMessage("MachineTerminated", f"{_machine(fact, titled)} was terminated; {cost}.")
         case MachineLost():
-            return EventMessage("Lost", sentence(f"{_machine(fact, titled)} was lost: {fact.why}"), warning=True)
+            return EventMessage("Lost", f"{_machine(fact, titled)} was lost: {fact.why}", warning=True)
         case LimitReached():
             who = f"Pool {fact.pool}" if fact.pool else f"Class {fact.node_class}"
-            return EventMessage("LimitReached", sentence(f"{who}: {fact.why}"), warning=True)
+            return EventMessage("LimitReached", f"{who}: {fact.why}", warning=True)
         case ExpiresSoon():
             more = fact.why_fixed or "To keep the machine longer, raise spec.maxLifetime."
             return EventMessage(
@@ -81,9 +81,7 @@ def event_message(fact: MachineFact, titled: Callable[[str], str]) -> EventMessa
         case TerminationFailing():
             asked = "once" if fact.tries == 1 else f"{fact.tries} times"
             costs = f"is still billed at {about(fact.hourly_microusd)}/h; termination was requested {asked}"
-            return EventMessage(
-                "TerminationFailing", sentence(f"{_machine(fact, titled)} {costs}: {fact.why}"), warning=True
-            )
+            return EventMessage("TerminationFailing", f"{_machine(fact, titled)} {costs}: {fact.why}", warning=True)
         case _:
             assert_never(fact)
 
@@ -96,8 +94,8 @@ def _purchase(fact: MachineOrdered | MachineLaunched | MachineReadopted, titled:
 def _failure(fact: LaunchFailed, what: str) -> EventMessage:
     if fact.outcome == UNKNOWN:
         message = f"Launch of {what} has an unknown outcome; the machine is searched for by its token: {fact.why}"
-        return EventMessage("LaunchUnknown", sentence(message), warning=True)
-    return EventMessage("LaunchFailed", sentence(f"Launch of {what} failed ({fact.outcome}): {fact.why}"), warning=True)
+        return EventMessage("LaunchUnknown", message, warning=True)
+    return EventMessage("LaunchFailed", f"Launch of {what} failed ({fact.outcome}): {fact.why}", warning=True)
 
 
 def _machine(fact: MachineTerminated | MachineLost | TerminationFailing, titled: Callable[[str], str]) -> str:

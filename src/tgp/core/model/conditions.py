@@ -11,7 +11,9 @@ from tgp.api.values import rfc3339
 
 MAX_MESSAGE = 1024  # the schema's bound is 32768; a readable message is shorter
 ENDS = (".", "!", "?", "…")  # of a sentence
-COMMAND = "Try: "  # before a command, which ends the message without a full stop: people copy it
+PROGRAMS = ("tgp", "kubectl", "helm")
+# A command at the end has no full stop behind it: people copy it.
+_COMMAND = re.compile(r"(?:Try: |(?:: |\bsee |\brun )(?:tgp|kubectl|helm) )[^;]*$")
 
 
 # Not digits within a name, an id, an address or a version (RTX4090, gpu-1, 10.0.0.1), nor the code of an answer.
@@ -87,13 +89,13 @@ def sentence(text: str) -> str:
     A command at the end stays as it is.
     """
     text = begun(text.strip())
-    whole = not text or text.endswith(ENDS) or COMMAND in text.rpartition(". ")[2]
-    return text if whole else f"{text}."
+    return text if not text or text.endswith(ENDS) or _COMMAND.search(text) else f"{text}."
 
 
 def begun(text: str) -> str:
-    """With a capital letter first, unless the first word is a path or a name with digits."""
-    plain = bool(text) and text.split(maxsplit=1)[0].rstrip(",:;").isalpha()
+    """With a capital letter first, unless the first word is a path, a name with digits or a program."""
+    first = text.split(maxsplit=1)[0].rstrip(",:;") if text.strip() else ""
+    plain = first.isalpha() and first not in PROGRAMS
     return text[0].upper() + text[1:] if plain else text
 
 
