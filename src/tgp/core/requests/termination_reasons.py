@@ -5,9 +5,13 @@ What a provider or a Node reports is believed only after a second look; a Ready 
 
 from datetime import datetime, timedelta
 
+import msgspec
+
 from tgp.api.request import Attempt
+from tgp.api.values import go_duration
 from tgp.core.joining.mesh.status import LEASE_STALE
-from tgp.core.model.attempts import is_owned, provider_words, taken_back_at
+from tgp.core.model.attempts import is_owned, machine_words, provider_words, taken_back_at
+from tgp.core.model.conditions import sentence
 from tgp.core.model.costs import read_amount
 from tgp.core.model.instance import InstanceState
 from tgp.core.model.money import about, distance
@@ -44,12 +48,17 @@ PROVIDER_ENDS_IT = (
 
 
 def reason_to_terminate(observation: RequestObservation, attempt: Attempt) -> StartTermination | None:
+    reason = _reason(observation, attempt)
+    return msgspec.structs.replace(reason, message=sentence(reason.message)) if reason is not None else None
+
+
+def _reason(observation: RequestObservation, attempt: Attempt) -> StartTermination | None:
     if observation.record.deleting:
         return StartTermination(TerminationReason.DELETED, _why_deleted(observation))
     return (
         _failed_machine(observation, attempt)
         or _price_exceeded(observation, attempt)
-        or _expired(observation)
+        or _expired(observation, attempt)
         or (_unused(observation, attempt) if observation.status.ready_at is not None else _late(observation, attempt))
     )
 
@@ -57,7 +66,9 @@ def reason_to_terminate(observation: RequestObservation, attempt: Attempt) -> St
 def _why_deleted(observation: RequestObservation) -> str:
     """A pool writes the reason first."""
     disrupted = observation.holds("Disrupted")
-    return f"Request was deleted ({disrupted.reason}): {disrupted.message}" if disrupted else "Request was deleted"
+    return (
+        f"GPURequest was deleted ({disrupted.reason}): {disrupted.message}" if disrupted else "GPURequest was deleted."
+    )
 
 
 def _failed_machine(observation: RequestObservation, attempt: Attempt) -> StartTermination | None:
@@ -65,17 +76,18 @@ def _failed_machine(observation: RequestObservation, attempt: Attempt) -> StartT
     lost = TerminationReason.LOST if observation.status.ready_at is not None else TerminationReason.BROKEN
     if _starting(observation, attempt):
         return None
+    machine = f"machine {attempt.instance_id}"
     if isinstance(presence, Absent) and presence.shown(observation.listing_lag) and not serving(observation):
-        return StartTermination(lost, f"{provider_words(attempt)} no longer lists the machine")
+        return StartTermination(lost, f"{provider_words(attempt)} no longer lists {machine}")
     if not isinstance(presence, Found) or not _state_believed(observation):
         return None
     instance = presence.instance
     if instance.interrupted:
         said = f": {instance.said}" if instance.said else ""
-        return StartTermination(lost, f"{provider_words(attempt)} interrupted the spot machine{said}")
+        return StartTermination(lost, f"{provider_words(attempt)} interrupted the spot {machine}{said}")
     if instance.state in (InstanceState.BROKEN, InstanceState.STOPPED):
         return StartTermination(
-            lost, f"{provider_words(attempt)} reports the machine as {instance.said or instance.state.value}"
+            lost, f"{provider_words(attempt)} reports {machine} as {instance.said or instance.state.value}"
         )
     return None
 
@@ -122,30 +134,29 @@ def _price_exceeded(observation: RequestObservation, attempt: Attempt) -> StartT
         return None
     reserved = read_amount(attempt.offer.hourly_price)  # None: the agreed price is unreadable, so only the cap holds
     ceiling = most_to_pay(observation.spec, reserved)
+    bills = f"{provider_words(attempt)} bills {about(billed)}/h for machine {attempt.instance_id}"
     if bills_more(billed, reserved or 0) and (limit := overdraft(observation, attempt)):
         return StartTermination(
-            TerminationReason.PRICE_EXCEEDED, f"{provider_words(attempt)} bills {about(billed)}/h, and {limit}"
+            TerminationReason.PRICE_EXCEEDED, f"{bills}. Class {observation.status.node_class}: {limit}"
         )
     if not bills_more(billed, ceiling):
         return None
     return StartTermination(
         TerminationReason.PRICE_EXCEEDED,
-        f"{provider_words(attempt)} bills {about(billed)}/h, {distance(billed - ceiling)} above the maximum of "
-        f"{about(ceiling)}/h",
+        f"{bills}, {distance(billed - ceiling)} above the maximum of {about(ceiling)}/h.",
     )
 
 
-def _expired(observation: RequestObservation) -> StartTermination | None:
+def _expired(observation: RequestObservation, attempt: Attempt) -> StartTermination | None:
     expires = expires_at(observation)
     if expires is None or observation.now < expires:
         return None
     if cut_by_provider(observation):
         end = taken_back_at(observation.attempt) if observation.kept_by_pool else None
-        why = f"Provider ends the machine at {end:%Y-%m-%d %H:%M:%S}Z" if end else PROVIDER_ENDS_IT
+        why = f"{machine_words(attempt)} is taken back at {end:%Y-%m-%d %H:%M:%S}Z" if end else PROVIDER_ENDS_IT
         return StartTermination(TerminationReason.EXPIRED, why)
-    return StartTermination(
-        TerminationReason.EXPIRED, f"Lifetime (spec.maxLifetime) ended at {expires:%Y-%m-%d %H:%M:%S}Z"
-    )
+    what = f"Lifetime (spec.maxLifetime) of {machine_words(attempt)}"
+    return StartTermination(TerminationReason.EXPIRED, f"{what} ended at {expires:%Y-%m-%d %H:%M:%S}Z.")
 
 
 def _late(observation: RequestObservation, attempt: Attempt) -> StartTermination | None:
@@ -153,7 +164,7 @@ def _late(observation: RequestObservation, attempt: Attempt) -> StartTermination
     deadline = next_deadline(observation, attempt)
     if deadline is None or observation.now < deadline.at or _unnoticed(observation, deadline.at):
         return None
-    return StartTermination(deadline.end, f"{deadline.words} by {deadline.at:%H:%M:%S}Z")
+    return StartTermination(deadline.end, f"{deadline.words}; the deadline was {deadline.at:%H:%M:%S}Z.")
 
 
 def _unnoticed(observation: RequestObservation, deadline: datetime) -> bool:
@@ -167,7 +178,7 @@ def _unnoticed(observation: RequestObservation, deadline: datetime) -> bool:
     return observation.holds("Registered") is None or complete
 
 
-def _unused(observation: RequestObservation, _attempt: Attempt) -> StartTermination | None:
+def _unused(observation: RequestObservation, attempt: Attempt) -> StartTermination | None:
     node = observation.node.node
     if (since := unseen_since(observation)) is not None:
         turn = observation.now >= since + UNREACHABLE_AT_MOST and first_to_go(observation)
@@ -183,7 +194,7 @@ def _unused(observation: RequestObservation, _attempt: Attempt) -> StartTerminat
     if (since := disconnected_since(observation)) is not None and not many_unreachable(observation):
         if observation.now >= since + MESH_LOST_AFTER:
             return StartTermination(
-                TerminationReason.MESH_LOST, f"{observation.mesh.message} (since {since:%H:%M:%S}Z)"
+                TerminationReason.MESH_LOST, f"{observation.mesh.message} (since {since:%H:%M:%S}Z)."
             )
         return None
     idle, length = idle_since(observation), idle_timeout(observation)
@@ -191,4 +202,5 @@ def _unused(observation: RequestObservation, _attempt: Attempt) -> StartTerminat
         return None
     if observation.now < idle + length:
         return None
-    return StartTermination(TerminationReason.IDLE, f"No pod has used the GPUs since {idle:%H:%M:%S}Z")
+    used = f"No pod has used the GPUs of {machine_words(attempt)} since {idle:%H:%M:%S}Z"
+    return StartTermination(TerminationReason.IDLE, f"{used} (spec.idleTimeout is {go_duration(length)}).")
