@@ -15,6 +15,7 @@ from tgp.adapters.kube.records.projection import Projection
 from tgp.adapters.kube.reflector import Reflector, State
 from tgp.adapters.kube.store import Store
 from tgp.api.budget import GPUWorkloadBudget
+from tgp.api.common import OWNED_PROVIDER
 from tgp.api.kinds import OUR_KINDS, Kind
 from tgp.api.nodepool import GPUNodePool, LastPlan
 from tgp.api.resource import GPU_NODE_POOL, GPU_REQUEST, NODE, POD, Resource
@@ -31,7 +32,6 @@ from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
 from tgp.core.requests.node_metadata import PRICE_LABEL
 from tgp.core.requests.node_state import read_provider_id
-from tgp.core.requests.readoption import OWNED_PROVIDER
 from tgp.interfaces.terminal.snapshot import (
     EventRow,
     MarketSummary,
