@@ -275,7 +275,7 @@ class Operator:
                 lambda name: stores.nodes.get(ObjectKey("", name)),
                 lambda name: stores.pods.by_index(PODS_BY_NODE, name),
                 self.clock.now,
-                lambda: self.instances.poller.stuck,
+                lambda: self.instances.collector.stuck,
             )
         )
         metrics.show(OwnedMachineCollector(self._owned_machines))
