@@ -461,7 +461,8 @@ PARTS = {
 
 def amounts(path: Path) -> Iterator[tuple[str, int, int]]:
     """Each `amount(usual, proving)` of a file, with the name that it is given; empty: none."""
-    for place in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    text = path.read_text(encoding="utf-8")
+    for place in ast.walk(ast.parse(text)) if "amount(" in text else ():
         for child in ast.iter_child_nodes(place):
             if not (isinstance(child, ast.Call) and isinstance(child.func, ast.Name) and child.func.id == "amount"):
                 continue

@@ -1,6 +1,7 @@
 """Everything about one provider stands in its folder: elsewhere in the package its name is not even written."""
 
 import ast
+import functools
 import re
 from pathlib import Path
 
@@ -31,6 +32,7 @@ def own_folder(path: str) -> bool:
     return re.match(rf"(?:adapters|sim)/clouds/(?:{'|'.join(DEFAULT_KEYS)})(?:/|\.py$)", path) is not None
 
 
+@functools.cache
 def mentions() -> dict[str, list[str]]:
     """Lines of Python outside the providers' folders that name one, by file. Dated tables (core/data) are data."""
     found: dict[str, list[str]] = {}
