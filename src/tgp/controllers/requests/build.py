@@ -168,7 +168,7 @@ def _reconciler(
             deps.cluster,
             termination_check=TerminationCheck(observer, views.nodes, deps.cluster, list_pods),
             gateway=gateway,
-            spend_log=SpendLog(deps.cluster, home),
+            spend_log=SpendLog(deps.cluster, home, stores.machine_ends),
             instance_cache=cache,
             accounts=accounts,
             failure_cooldowns=cooldowns,
