@@ -62,9 +62,9 @@ from tgp.ports.cluster import Forbidden, KindsMissing, NotFound
 from tgp.services.cluster_reads import NO_KINDS, ClusterReads
 from tgp.services.credentials import OWNED
 from tgp.services.market import MarketService
-from tgp.services.plan_documents import PlanQuestion
+from tgp.services.plan_answers import PlanQuestion
 from tgp.services.purchase_preview import known_offers, without_regions
-from tgp.services.request_documents import PriceSource
+from tgp.services.request_answers import PriceSource
 
 # Of the operator's settings only the defaults are known here.
 SETTINGS = FeatureSettings(namespace="", identity="", lease_duration=timedelta())

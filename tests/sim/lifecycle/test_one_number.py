@@ -20,12 +20,13 @@ from tgp.core.model.money import CENT, cents
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.record import pack_uid
 from tgp.core.reports import cost_report
+from tgp.core.reports.request_timeline import RequestTimeline, timeline_of
 from tgp.interfaces.cli.cost_view import money_cell
-from tgp.interfaces.cli.status_view import StatusRow, columns
-from tgp.interfaces.cli.timeline import RequestTimeline, timeline_of
+from tgp.interfaces.cli.status_view import columns
 from tgp.interfaces.cli.watch_view import money_words
 from tgp.interfaces.cli.why_view import cost_words
 from tgp.interfaces.terminal.screen import cost_cells
+from tgp.services.documents.requests import StatusRow
 
 NAMES = ("brief", "gone", "long", "new")
 

@@ -8,7 +8,7 @@ from tgp.core.model.costs import hourly_of, reserved_of
 from tgp.core.model.presence import Found
 from tgp.core.model.token import plain_uid
 from tgp.core.requests.observation import ClassMember, RequestObservation
-from tgp.core.requests.provider_reports import price_believed
+from tgp.core.requests.provider_reports import bills_more, price_believed
 
 
 def overdraft(observation: RequestObservation, attempt: Attempt) -> str:
@@ -34,7 +34,8 @@ def _costs_more(member: ClassMember) -> bool:
     """Whether it is believed to cost more than was reserved for it."""
     billed = member.presence.instance.hourly_microusd if isinstance(member.presence, Found) else None
     believed = billed is not None and price_believed(member.claims, member.attempt, billed)
-    return (billed if billed is not None and believed else hourly_of(member.attempt)) > reserved_of(member.attempt)
+    counted = billed if billed is not None and believed else hourly_of(member.attempt)
+    return bills_more(counted, reserved_of(member.attempt))
 
 
 def _age(attempt: Attempt) -> tuple[datetime, str]:

@@ -29,6 +29,7 @@ from tgp.core.requests.provider_reports import (
     CONFIRMED_AFTER,
     DOUBTED_FOR,
     SEVERAL,
+    bills_more,
     price_believed,
 )
 from tgp.core.requests.purchase import most_to_pay
@@ -121,11 +122,11 @@ def _price_exceeded(observation: RequestObservation, attempt: Attempt) -> StartT
         return None
     reserved = read_amount(attempt.offer.hourly_price)  # None: the agreed price is unreadable, so only the cap holds
     ceiling = most_to_pay(observation.spec, reserved)
-    if billed > (reserved or 0) and (limit := overdraft(observation, attempt)):
+    if bills_more(billed, reserved or 0) and (limit := overdraft(observation, attempt)):
         return StartTermination(
             TerminationReason.PRICE_EXCEEDED, f"{provider_words(attempt)} bills {about(billed)}/h, and {limit}"
         )
-    if billed <= ceiling:
+    if not bills_more(billed, ceiling):
         return None
     return StartTermination(
         TerminationReason.PRICE_EXCEEDED,

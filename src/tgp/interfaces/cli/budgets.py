@@ -19,7 +19,15 @@ from tgp.interfaces.cli.next_step import as_called
 from tgp.interfaces.cli.output import ROW_FORMATS, Formats, print_rows, show, terminal_width, waiting, write
 from tgp.interfaces.cli.request_name import read_subject
 from tgp.ports.cluster import ClusterError
-from tgp.services.budget_documents import BudgetBoard, BudgetLine, BudgetReport, Simulation
+from tgp.services.budget_answers import BudgetBoard, BudgetLine, BudgetReport, Simulation
+from tgp.services.documents.budgets import (
+    budget_list,
+    budget_report,
+    budget_reset,
+    budget_simulation,
+    fits_now,
+    one_budget,
+)
 
 DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 UNTIL = "write a day (friday), a date (2026-11-20), a time (2026-11-20T18:00:00Z) or a length (36h, 3d)"
@@ -106,7 +114,7 @@ def budgets(ctx: click.Context, *, namespace: str, how: str, kubeconfig: str, co
     except ClusterError as error:
         raise click.ClickException(str(error)) from error
     names = [f"budget/{line.key}" for line in board.lines]
-    print_rows(partial(budgets_view.render, board), budgets_view.as_document(board), "items", names, how)
+    print_rows(partial(budgets_view.render, board), budget_list(board), "items", names, how)
 
 
 async def _board(services: CliServices, where: tuple[str, str], namespace: str) -> BudgetBoard:
@@ -155,8 +163,8 @@ def simulate(
         width = terminal_width()
         show(budgets_view.render_simulation(answer, gpus, hours, width), width)
     else:
-        write(budgets_view.simulation_document(answer), how)
-    if not budgets_view.fits_now(answer):
+        write(budget_simulation(answer), how)
+    if not fits_now(answer):
         raise SystemExit(NOT_NOW)
 
 
@@ -196,7 +204,7 @@ def top_up(
     except ClusterError as error:
         raise click.ClickException(str(error)) from error
     if how != "table":
-        write(budgets_view.line_document(line), how)
+        write(one_budget(line), how)
         return
     click.echo(
         f"Budget {line.key} has {gpu_hours} GPU-hours more until {rfc3339(at)}: "
@@ -238,7 +246,7 @@ def reset(
     except ClusterError as error:
         raise click.ClickException(str(error)) from error
     if how != "table":
-        write(budgets_view.reset_document(line, asked), how)
+        write(budget_reset(line, asked), how)
         return
     who = f" as {asked.who}" if asked.who else ""
     click.echo(f"Budget {line.key} is reset at {rfc3339(asked.at)}{who}: {_used(line)} GPU-hours no longer count.")
@@ -283,4 +291,4 @@ def report(services: CliServices, *, month: str, how: str, kubeconfig: str, cont
         width = terminal_width()
         show(budgets_view.render_report(answer, width), width)
     else:
-        write(budgets_view.report_document(answer), how)
+        write(budget_report(answer), how)

@@ -4,10 +4,12 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from tgp.interfaces.cli.check_view import as_document, exit_code, render
+from tgp.interfaces.cli.check_view import render
 from tgp.interfaces.cli.context import CliServices
 from tgp.interfaces.cli.interrupt import BegunSteps, run
 from tgp.interfaces.cli.output import Formats, show, terminal_width, waiting, write
+from tgp.services.documents import manifests
+from tgp.services.documents.checks import check_report, exit_code
 
 if TYPE_CHECKING:
     from tgp.core.reports.manifest_verdict import Surroundings
@@ -74,7 +76,7 @@ def check(
         width = terminal_width()
         show(render(report.rows, report.findings, width, wide=how == "wide"), width)
     else:
-        write(as_document(report.rows, report.findings), how)
+        write(check_report(report.rows, report.findings), how)
     raise SystemExit(exit_code(report.rows, report.findings))
 
 
@@ -86,5 +88,5 @@ def _check_files(names: tuple[str, ...], known: "Surroundings", how: str) -> NoR
         width = terminal_width()
         show(check_files.render(checked, names, width), width)
     else:
-        write(check_files.as_document(checked), how)
-    raise SystemExit(check_files.exit_code(checked))
+        write(manifests.manifest_report(checked), how)
+    raise SystemExit(manifests.exit_code(checked))

@@ -18,10 +18,9 @@ from tgp.core.model.object_key import ObjectKey
 from tgp.interfaces.cli.context import CliServices
 from tgp.interfaces.cli.interrupt import BegunSteps, run
 from tgp.interfaces.cli.output import Formats, write
-from tgp.interfaces.documents import API_VERSION
-from tgp.interfaces.documents.setup import KindDifferenceItem
 from tgp.ports.cluster import Cluster, ClusterError, NotFound
 from tgp.services.crd_difference import difference, newer
+from tgp.services.documents.crds import KindDifferenceItem, kind_difference
 
 USE_NEWER = (
     "Use the tgp of that version. Past it, with the loss of what objects have in those fields: "
@@ -92,7 +91,7 @@ def diff(services: CliServices, legacy_budgets: bool, kubeconfig: str, context: 
         for each in kinds:
             click.echo(each["difference"], nl=False)
     else:
-        write({"apiVersion": API_VERSION, "kind": "KindDifference", "kinds": kinds}, how)
+        write(kind_difference(kinds), how)
     if any(each["difference"] for each in kinds):
         raise SystemExit(DIFFERENT)
 

@@ -16,6 +16,7 @@ from tgp.core.model.cloud_errors import CloudError
 from tgp.core.model.cluster_inventory import ClusterInventory
 from tgp.core.model.identity import CLUSTER_DIGITS, cluster_id
 from tgp.core.model.money import dollars
+from tgp.core.model.text import plain
 from tgp.core.reports.doctor import DeleteNode, DoctorFinding, EndMachine, findings
 from tgp.interfaces.cli.cluster_options import cluster_options
 from tgp.interfaces.cli.completion import live_names
@@ -23,12 +24,12 @@ from tgp.interfaces.cli.confirm import agreed, confirmed, interactive
 from tgp.interfaces.cli.context import CliServices, ClusterActions
 from tgp.interfaces.cli.doctor_anywhere import look_everywhere
 from tgp.interfaces.cli.doctor_one import examine
-from tgp.interfaces.cli.doctor_view import DoctorReport, as_document, exit_code, render
+from tgp.interfaces.cli.doctor_view import render
 from tgp.interfaces.cli.interrupt import BegunSteps, run
 from tgp.interfaces.cli.output import ROW_FORMATS, TABLES, Formats, print_rows, waiting
-from tgp.interfaces.terminal.snapshot import plain
 from tgp.ports.cluster import ClusterError
 from tgp.services.confirmed import Confirmed
+from tgp.services.documents.doctor import DoctorReport, doctor_report, exit_code
 
 GONE_WITHIN = 120.0  # seconds that a termination may take before it is reported as requested only
 LOOK_EVERY = 5.0
@@ -234,4 +235,4 @@ def _nodes(nodes: Sequence[DeleteNode]) -> str:
 
 def _print(report: DoctorReport, how: str) -> None:
     names = [plain(finding.about) for finding in report.findings]
-    print_rows(partial(render, report), as_document(report), "findings", names, how)
+    print_rows(partial(render, report), doctor_report(report), "findings", names, how)

@@ -9,10 +9,11 @@ from tgp.core.model.cluster_inventory import ClusterInventory
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.reports.path_check import CheckedMachine, check_path, links
 from tgp.interfaces.cli.context import CliServices
-from tgp.interfaces.cli.doctor_one_view import Examination, as_document, exit_code, render
+from tgp.interfaces.cli.doctor_one_view import render
 from tgp.interfaces.cli.interrupt import run
 from tgp.interfaces.cli.output import print_rows, waiting
 from tgp.interfaces.cli.request_name import OURS, read_name
+from tgp.services.documents.connectivity import Examination, connectivity_report, exit_code
 
 NODES = frozenset({"node", "nodes", "no"})
 USUAL_NAMESPACE = "default"
@@ -29,7 +30,7 @@ def examine(services: CliServices, where: tuple[str, str, str], what: str, how: 
     node, request = _meant(what)
     examination = run(_look(services, where, node, request))
     names = [link.name for link in examination.links]
-    print_rows(partial(render, examination), as_document(examination), "links", names, how)
+    print_rows(partial(render, examination), connectivity_report(examination), "links", names, how)
     return exit_code(examination)
 
 

@@ -22,8 +22,8 @@ from tgp.interfaces.cli.init_view import after, as_list, as_text, found, gaps_fo
 from tgp.interfaces.cli.interrupt import BegunSteps, run
 from tgp.interfaces.cli.output import Formats, as_json, show, terminal_width, waiting
 from tgp.ports.cluster import ClusterError
-from tgp.services.preflight_documents import ClusterFinding
-from tgp.services.setup_documents import (
+from tgp.services.preflight_answers import ClusterFinding
+from tgp.services.setup_plan import (
     HEADSCALE,
     KUBESPAN,
     NO_MESH,

@@ -25,9 +25,9 @@ from tgp.interfaces.cli.output import (
     table,
     wrapped,
 )
-from tgp.interfaces.offer_list import counted
 from tgp.interfaces.terminal.snapshot import age
-from tgp.services.market_documents import NoKey, OfferItem, OfferNotes, ProviderTrouble
+from tgp.services.documents.market import counted
+from tgp.services.market_answers import NoKey, OfferItem, OfferNotes, ProviderTrouble
 
 SHOWN = 25  # rows of a table by default: one screen, with the footer
 LONGEST_GPU = 18

@@ -14,6 +14,7 @@ from tgp.api.request import GPURequest
 from tgp.api.resource import GPU_REQUEST
 from tgp.core.classes.semantic_validation import request_problems
 from tgp.core.model.money import cents
+from tgp.core.model.text import plain
 from tgp.core.requests.purchase import price_cap
 from tgp.interfaces.cli.breakeven import known_gpu
 from tgp.interfaces.cli.completion import live_names
@@ -22,10 +23,10 @@ from tgp.interfaces.cli.context import CliServices, RequestActions
 from tgp.interfaces.cli.interrupt import BegunSteps, Interrupted, run
 from tgp.interfaces.cli.next_step import next_lines
 from tgp.interfaces.cli.output import Formats, show, terminal_width, waiting, write
-from tgp.interfaces.cli.rent_view import as_document, job_for, render
-from tgp.interfaces.terminal.snapshot import plain
+from tgp.interfaces.cli.rent_view import render
 from tgp.ports.cluster import ClusterError
-from tgp.services.request_documents import RentPlan
+from tgp.services.documents.rent import job_for, rent_plan
+from tgp.services.request_answers import RentPlan
 
 CONFIRMED_PERCENT = 110  # of the price that was shown; the default of --max-price
 DECLINED = 1  # also when the cluster refuses; 2 is wrong use
@@ -256,7 +257,7 @@ def _print(plan: RentPlan, manifest: dict[str, Any], how: str, *, created: bool)
     elif how == "name":
         click.echo(f"request/{manifest['metadata']['namespace']}/{manifest['metadata']['name']}")
     else:
-        write(manifest if how == "yaml" else as_document(plan, created=created), how)
+        write(manifest if how == "yaml" else rent_plan(plan, created=created), how)
 
 
 def _ask_exclusive() -> bool:

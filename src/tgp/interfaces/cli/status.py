@@ -6,13 +6,14 @@ from functools import partial
 
 import click
 
+from tgp.core.model.text import plain
 from tgp.interfaces.cli.context import CliServices, RequestActions
 from tgp.interfaces.cli.interrupt import run
 from tgp.interfaces.cli.output import ROW_FORMATS, TABLES, Formats, print_rows, waiting
-from tgp.interfaces.cli.status_view import as_document, render
-from tgp.interfaces.terminal.snapshot import plain
+from tgp.interfaces.cli.status_view import render
 from tgp.ports.cluster import ClusterError
-from tgp.services.request_documents import ClusterStatus
+from tgp.services.documents.requests import status_report
+from tgp.services.request_answers import ClusterStatus
 
 LOOK_EVERY = 2.0  # seconds between two frames of --watch
 
@@ -65,4 +66,4 @@ async def _status(
 
 def _print(standing: ClusterStatus, how: str, *, every: bool) -> None:
     names = [f"request/{each.metadata.namespace}/{each.metadata.name}" for each in standing.requests]
-    print_rows(partial(render, standing, every=every), as_document(standing), "requests", names, how)
+    print_rows(partial(render, standing, every=every), status_report(standing), "requests", names, how)

@@ -36,9 +36,10 @@ from tgp.interfaces.cli.interrupt import run
 from tgp.interfaces.cli.output import Formats, show, terminal_width, waiting, write
 from tgp.interfaces.cli.request_name import read_name
 from tgp.interfaces.cli.talos_join import join_secret
-from tgp.interfaces.cli.talos_view import Examined, as_document, examine, exit_code
+from tgp.interfaces.cli.talos_view import examine
 from tgp.interfaces.cli.talos_view import render as drawn
-from tgp.services.talos_documents import ConfigChoice, Spread
+from tgp.services.documents.templates import Examined, exit_code, template_check
+from tgp.services.talos_answers import ConfigChoice, Spread
 
 REFUSED = 1
 REAL = tuple(
@@ -126,7 +127,7 @@ def check(
         width = terminal_width()
         show(drawn(examined, width, _following(file, node_class, examined)), width)
     else:
-        write(as_document(examined), how)
+        write(template_check(examined), how)
     raise SystemExit(exit_code(examined))
 
 

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tgp.core.model.money import to_the_cent, total
+from tgp.core.model.text import plain
 from tgp.interfaces.terminal.keys import HELP, Glance
 from tgp.interfaces.terminal.layout import Rows, share
 from tgp.interfaces.terminal.snapshot import (
@@ -22,7 +23,6 @@ from tgp.interfaces.terminal.snapshot import (
     PlanSummary,
     Snapshot,
     age,
-    plain,
     waiting_groups,
 )
 

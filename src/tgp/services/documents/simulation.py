@@ -2,7 +2,7 @@
 
 from typing import Any, Literal, TypedDict
 
-from tgp.interfaces.documents import ApiVersion
+from tgp.services.documents import ApiVersion
 
 
 class FleetDocument(TypedDict):

@@ -1,10 +1,11 @@
 """What the market service returns: offers with notes, prices of a model, and the check of an API key."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from fractions import Fraction
 
-from tgp.core.market.breakeven import Renting
+from tgp.core.market.breakeven import Owning, Renting
 from tgp.core.model.offer import BootMode, Offer, Stock
 from tgp.ports.cloud import Right
 
@@ -215,3 +216,55 @@ class OfferQuestion:
 class OfferAnswer:
     rows: tuple[OfferItem, ...]  # best first
     notes: OfferNotes
+
+
+@dataclass(frozen=True, slots=True)
+class GpuModelRow:
+    gpu: str
+    gpu_memory_gib: int  # of one GPU; 0: unknown
+    on_demand: OfferItem | None  # the cheapest GPU-hour; None: no such offer
+    spot: OfferItem | None
+    stock: Stock  # the best availability of its offers
+    offers: int
+    providers: tuple[str, ...]
+
+    @property
+    def best(self) -> int:
+        """Micro-dollars of the cheapest GPU-hour of either kind."""
+        return min(row.per_gpu_microusd for row in (self.on_demand, self.spot) if row is not None)
+
+
+def models_of(rows: Sequence[OfferItem]) -> list[GpuModelRow]:
+    """The cheapest first."""
+    found: dict[str, list[OfferItem]] = {}
+    for row in rows:
+        found.setdefault(row.gpu, []).append(row)
+    models = [_model(gpu, each) for gpu, each in found.items()]
+    return sorted(models, key=lambda model: (model.best, model.gpu))
+
+
+def _model(gpu: str, rows: Sequence[OfferItem]) -> GpuModelRow:
+    kinds = {spot: [row for row in rows if row.spot is spot] for spot in (False, True)}
+    cheapest = {
+        spot: min(each, key=lambda row: (row.per_gpu_microusd, row.name)) for spot, each in kinds.items() if each
+    }
+    return GpuModelRow(
+        gpu,
+        max(row.gpu_memory_gib for row in rows),
+        cheapest.get(False),
+        cheapest.get(True),
+        max((row.stock for row in rows), key=BY_AVAILABILITY.index),
+        len(rows),
+        tuple(sorted({row.provider for row in rows})),
+    )
+
+
+BY_AVAILABILITY = (Stock.NONE, Stock.UNKNOWN, Stock.LIKELY, Stock.CONFIRMED)
+
+
+@dataclass(frozen=True, slots=True)
+class BreakevenQuestion:
+    gpu: str
+    owning: Owning
+    prices: Prices
+    hours_per_day: Fraction

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tgp.services.market_documents import CheckRow
+from tgp.services.market_answers import CheckRow
 
 
 @dataclass(frozen=True, slots=True)

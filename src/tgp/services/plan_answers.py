@@ -13,7 +13,7 @@ from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
 from tgp.core.pools.planner.world import LimitRoom, Order, PoolReason, Unserved
-from tgp.services.request_documents import PriceSource
+from tgp.services.request_answers import PriceSource
 
 
 @dataclass(frozen=True, slots=True)

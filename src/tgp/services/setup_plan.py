@@ -19,9 +19,9 @@ from tgp.core.model.class_secrets import OPERATOR_SECRET
 from tgp.core.model.join import JOIN_SECRET
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.secret import Secret
-from tgp.services.market_documents import CheckRow, OfferItem
-from tgp.services.preflight_documents import ClusterFinding
-from tgp.services.talos_documents import Stored
+from tgp.services.market_answers import CheckRow, OfferItem
+from tgp.services.preflight_answers import ClusterFinding
+from tgp.services.talos_answers import Stored
 
 FIRST_NAME = "gpus"  # of the class and the pool
 TAGS = ("tag:tgp-gpu",)
