@@ -167,7 +167,7 @@ def _reconciler(
                 observer, views.nodes, deps.cluster, deps.caches.of(stores.pods).list_again
             ),
             gateway=gateway,
-            spend_log=SpendLog(deps.cluster, home),
+            spend_log=SpendLog(deps.cluster, home, stores.machine_ends),
             instance_cache=cache,
             accounts=accounts,
             failure_cooldowns=cooldowns,
