@@ -10,7 +10,7 @@ import ast
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tools.steps import ROOT
@@ -44,13 +44,13 @@ def messages(file: Path) -> Iterator[tuple[int, str]]:
     if file.suffix == ".yaml":
         yield from _of_policy(file.read_text(encoding="utf-8"))
         return
-    tree = ast.parse(file.read_text(encoding="utf-8"))
-    passed, carried = _for_us(tree), _carried(tree)
-    for node in ast.walk(tree):
+    nodes = list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
+    passed, carried = _for_us(nodes), _carried(nodes)
+    for node in nodes:
         if isinstance(node, ast.JoinedStr):
             passed |= {id(part) for part in ast.walk(node) if part is not node}
     found = []
-    for node in ast.walk(tree):
+    for node in nodes:
         if id(node) in passed or not isinstance(node, ast.JoinedStr | ast.Constant):
             continue
         text = " ".join(_shown(node).split())
@@ -95,10 +95,10 @@ def _name(call: ast.Call) -> str:
     return getattr(call.func, "id", getattr(call.func, "attr", ""))
 
 
-def _for_us(tree: ast.AST) -> set[int]:
+def _for_us(nodes: Iterable[ast.AST]) -> set[int]:
     """Docstrings of modules, classes, functions and fields; texts of assertions; casts and annotations."""
     found: set[int] = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
             case ast.Expr(value=value):
                 found.add(id(value))
@@ -121,8 +121,8 @@ def _documented(annotation: ast.AST) -> set[int]:
     return {each for call in calls for each in _below(call)}
 
 
-def _carried(tree: ast.AST) -> set[int]:
-    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+def _carried(nodes: Iterable[ast.AST]) -> set[int]:
+    calls = (node for node in nodes if isinstance(node, ast.Call))
     given = (call for call in calls if _name(call) in CARRIERS)
     return {id(argument) for call in given for argument in (*call.args, *(each.value for each in call.keywords))}
 

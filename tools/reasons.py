@@ -7,7 +7,7 @@ none is overlooked.
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -527,7 +527,10 @@ def _status(call: ast.Call, carrier: Carrier) -> str:
 
 
 def markdown() -> str:
-    everything = given()
+    return page_of(given())
+
+
+def page_of(everything: Sequence[Given]) -> str:
     parts = [HEAD]
     for kind in (REQUEST, CLASS, POOL, BUDGET, LEGACY):
         parts.append(f"\n## {kind}\n")

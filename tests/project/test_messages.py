@@ -48,11 +48,18 @@ validations:
 """
 
 
-def test_no_message_uses_a_word_that_readers_have_to_guess(monkeypatch):
-    monkeypatch.chdir(ROOT)
+@pytest.fixture(scope="module")
+def shipped() -> list[tuple[Path, int, str]]:
+    """Reading them takes seconds: once for all tests."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(ROOT)
+        return list(everything())
+
+
+def test_no_message_uses_a_word_that_readers_have_to_guess(shipped):
     found = [
         f"{file}:{line}: {text}"
-        for file, line, text in everything()
+        for file, line, text in shipped
         if WORD.search(text) and not any(each.fullmatch(str(file)) for each in QUOTED)
     ]
 
@@ -90,9 +97,8 @@ def test_a_message_in_one_piece_is_found_wherever_a_call_has_it(tmp_path: Path):
     assert [text for _, text in whole_messages(file)] == ["a {…}", "d e", "f g"]
 
 
-def test_messages_of_code_and_of_policies_are_found(monkeypatch):
-    monkeypatch.chdir(ROOT)
-    files = {file for file, _, _ in everything()}
+def test_messages_of_code_and_of_policies_are_found(shipped):
+    files = {file for file, _, _ in shipped}
 
     assert any(file.is_relative_to(SOURCE) for file in files)
     assert any(file.suffix == ".yaml" for file in files)

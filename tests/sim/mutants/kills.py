@@ -54,6 +54,7 @@ KILLS: dict[str, Kill] = {
     "halt-ends-on-one-look": Kill("all-finalizers-stripped", "the collector ended everything"),
     "halt-for-ever": Kill("restored-to-before", "machines that belong to no request are paid for ever"),
     "hold-ignored": Kill("held", "I28"),
+    "id-from-an-answer": Kill("answered-with-another", "I9"),
     "id-from-status": Kill("hostile-tenant", "a machine of others was touched"),
     "id-lost-in-a-conflict": Kill("written-while-it-is-ordered", "I9"),
     "identity-ignored": Kill("another-account", "I9"),

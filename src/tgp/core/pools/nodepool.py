@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
-from tgp.api.common import canonical_provider
+from tgp.api.common import OWNED_PROVIDER, canonical_provider
 from tgp.api.field_error import FieldError, Reason
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.nodepool import GPUNodePool
@@ -176,7 +176,7 @@ def _models(names: tuple[str, ...]) -> tuple[str, ...]:
 
 def _too_cheap(pool: GPUNodePool, node_class: GPUNodeClass) -> Iterator[FieldError]:
     ceiling = pool.spec.max_hourly_price
-    owned = any(row.enabled and row.name == "webhook" for row in node_class.spec.providers)
+    owned = any(row.enabled and row.name == OWNED_PROVIDER for row in node_class.spec.providers)
     if ceiling is not None and microusd(ceiling, "spec.maxHourlyPrice") == 0 and not owned:
         yield FieldError("spec.maxHourlyPrice", Reason.FORBIDDEN, FREE_MACHINES, rule=FREE_RULE)
 

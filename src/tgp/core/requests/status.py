@@ -10,9 +10,8 @@ import msgspec
 
 from tgp.api.request import ATTEMPTS_KEPT, Attempt
 from tgp.api.values import rfc3339
-from tgp.core.joining.mesh.drift import drift
 from tgp.core.joining.mesh.ignored_settings import MESH_CONFIG_IGNORED, ignored_message
-from tgp.core.joining.mesh.selection import backend_of
+from tgp.core.joining.mesh.selection import backend_of, drift
 from tgp.core.model.attempts import LAUNCHED, is_owned, left_by_pool, provider_of, provider_words
 from tgp.core.model.conditions import ConditionUpdate, sentence
 from tgp.core.model.costs import hourly_of, most_believed, spent_by

@@ -3,19 +3,21 @@
 What a provider or a Node reports is believed only after a second look; a Ready Node contradicts it.
 """
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 
 from tgp.api.request import Attempt
 from tgp.api.values import go_duration
+from tgp.core.inventory.limits import reservation_of, shortage
 from tgp.core.joining.mesh.status import LEASE_STALE
 from tgp.core.model.attempts import is_owned, machine_words, provider_words, taken_back_at
 from tgp.core.model.conditions import sentence
-from tgp.core.model.costs import read_amount
+from tgp.core.model.costs import hourly_of, read_amount, reserved_of
 from tgp.core.model.instance import InstanceState
 from tgp.core.model.money import about, distance
 from tgp.core.model.presence import Absent, Found
+from tgp.core.model.token import plain_uid
 from tgp.core.requests.moments import (
     cut_by_provider,
     disconnected_since,
@@ -25,14 +27,14 @@ from tgp.core.requests.moments import (
     next_deadline,
     unseen_since,
 )
-from tgp.core.requests.observation import RequestObservation
+from tgp.core.requests.observation import ClassMember, RequestObservation
 from tgp.core.requests.outage import UNREACHABLE_AT_MOST, first_to_go, many_unreachable
-from tgp.core.requests.overdraft import overdraft
 from tgp.core.requests.provider_reports import (
     BELIEVED_AFTER,
     CONFIRMED_AFTER,
     DOUBTED_FOR,
     SEVERAL,
+    bills_more,
     price_believed,
 )
 from tgp.core.requests.purchase import most_to_pay
@@ -134,11 +136,11 @@ def _price_exceeded(observation: RequestObservation, attempt: Attempt) -> StartT
     reserved = read_amount(attempt.offer.hourly_price)  # None: the agreed price is unreadable, so only the cap holds
     ceiling = most_to_pay(observation.spec, reserved)
     bills = f"{provider_words(attempt)} bills {about(billed)}/h for machine {attempt.instance_id}"
-    if billed > (reserved or 0) and (limit := overdraft(observation, attempt)):
+    if bills_more(billed, reserved or 0) and (limit := overdraft(observation, attempt)):
         return StartTermination(
             TerminationReason.PRICE_EXCEEDED, f"{bills}. Class {observation.status.node_class}: {limit}"
         )
-    if billed <= ceiling:
+    if not bills_more(billed, ceiling):
         return None
     return StartTermination(
         TerminationReason.PRICE_EXCEEDED,
@@ -203,3 +205,35 @@ def _unused(observation: RequestObservation, attempt: Attempt) -> StartTerminati
         return None
     used = f"No pod has used the GPUs of {machine_words(attempt)} since {idle:%H:%M:%S}Z"
     return StartTermination(TerminationReason.IDLE, f"{used} (spec.idleTimeout is {go_duration(length)}).")
+
+
+def overdraft(observation: RequestObservation, attempt: Attempt) -> str:
+    """Which limit of its class the billed price exceeds; empty: none.
+
+    Of machines that overdraw a limit only the newest is terminated. Those that are being terminated make room: whether
+    more must follow is decided when they are gone.
+    """
+    if observation.node_class is None:
+        return ""
+    staying = (each for each in observation.same_class if not each.leaving)
+    if any(_age(each.attempt) > _age(attempt) and _costs_more(each) for each in staying):
+        return ""
+    others = observation.held
+    for each in observation.same_class:
+        if each.leaving:
+            others = others.minus(reservation_of(each.uid, each.attempt))
+    uid = plain_uid(observation.record.uid_text)
+    return shortage(observation.node_class.spec.limits, others, reservation_of(uid, attempt))
+
+
+def _costs_more(member: ClassMember) -> bool:
+    """Whether it is believed to cost more than was reserved for it."""
+    billed = member.presence.instance.hourly_microusd if isinstance(member.presence, Found) else None
+    believed = billed is not None and price_believed(member.claims, member.attempt, billed)
+    counted = billed if billed is not None and believed else hourly_of(member.attempt)
+    return bills_more(counted, reserved_of(member.attempt))
+
+
+def _age(attempt: Attempt) -> tuple[datetime, str]:
+    """Of two the greater is newer."""
+    return attempt.reserved_at or datetime.min.replace(tzinfo=UTC), attempt.token

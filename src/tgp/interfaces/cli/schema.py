@@ -5,7 +5,7 @@ from difflib import get_close_matches
 import click
 
 from tgp.interfaces.cli.output import write
-from tgp.interfaces.documents.schemas import DOCUMENTS, schema_of
+from tgp.services.documents.schemas import DOCUMENTS, schema_of
 
 
 def _kinds(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
