@@ -8,10 +8,11 @@ import pytest
 from tools.messages import LEFT_OUT, SOURCE, everything, messages, whole_messages
 from tools.steps import ROOT
 
-BANNED = (
-    *("nobody", "somebody", "whoever", "anybody", "everybody"),
-    *("ill", "told", "dear", "anew", "give back", "gives back", "mend"),
-)
+PERSONS = ("nobody", "somebody", "whoever", "anybody", "everybody", "anew")  # not in names, comments or docs either
+BANNED = (*PERSONS, "ill", "told", "dear", "give back", "gives back", "mend")
+EVERYWHERE = ("src", "docs", "tests", "tools", "bench", "deploy", "changelog.d", "*.md")
+TEXTS = frozenset({".py", ".md", ".yaml", ".sh", ".go", ".patch", ".toml", ".txt", ".json", ".svg"})
+MANY = 1000  # files with text
 ENOUGH = 100  # messages that are in one piece in the code
 WORD = re.compile(rf"\b(?:{'|'.join(BANNED)})\b", re.IGNORECASE)
 # Where texts of foreign systems are quoted, to be recognised: they use what words they like.
@@ -64,6 +65,16 @@ def test_no_message_uses_a_word_that_readers_have_to_guess(shipped):
     ]
 
     assert found == []
+
+
+def test_no_file_says_a_word_for_persons_where_it_means_a_thing():
+    files = (file for part in EVERYWHERE for root in ROOT.glob(part) for file in (root, *root.rglob("*")))
+    wanted = re.compile(rf"\b(?:{'|'.join(PERSONS)})\b", re.IGNORECASE)
+    texts = {file: file.read_text("utf-8", "replace") for file in files if file.suffix in TEXTS and file.is_file()}
+    found = [str(file.relative_to(ROOT)) for file, text in texts.items() if wanted.search(text)]
+
+    assert len(texts) > MANY
+    assert found == [str(Path(__file__).relative_to(ROOT))], "this list itself"
 
 
 def test_a_message_of_a_condition_or_an_event_is_a_sentence_about_a_named_thing(monkeypatch):
