@@ -24,14 +24,18 @@ WORDS_CARRIED = 2
 CARRIERS = frozenset(
     {"BootRefused", "ConditionUpdate", "EventMessage", "Gap", "Trouble", "Wait", "_Block", "_not_ready"}
 )
-# Calls whose argument of this number is a whole message of a condition or an Event; in a call by name: `message`.
+# Calls whose argument of this number is a whole message of a condition, an Event or an error of the command line; in a
+# call by name: `message`.
 WHOLE = {
     "AbandonAttempt": 2,
+    "BadParameter": 0,
+    "ClickException": 0,
     "Complete": 2,
     "ConditionUpdate": 3,
     "EventMessage": 1,
     "NoPurchase": 1,
     "StartTermination": 1,
+    "UsageError": 0,
     "Wait": 1,
     "Why": 1,
     "_not_ready": 1,

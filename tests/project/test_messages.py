@@ -19,7 +19,7 @@ WORD = re.compile(rf"\b(?:{'|'.join(BANNED)})\b", re.IGNORECASE)
 QUOTED = (re.compile(r"src/tgp/adapters/clouds/\w+/(?:errors|wire)\.py"),)
 PRONOUNS = ("It ", "Its ", "They ", "Their ", "This ", "These ")
 # A capital letter, a number, a value, or the path of a field.
-BEGINNING = re.compile(r"[A-Z0-9{\"]|(?:spec|status|metadata)\.")
+BEGINNING = re.compile(r"[A-Z0-9{\"]|--|(?:spec|status|metadata)\.")
 # A full stop, or a value: it brings its own. Or a command, which people copy.
 END = re.compile(r".*(?:[.}…]|Try: [^.]*)", re.DOTALL)
 

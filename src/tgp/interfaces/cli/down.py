@@ -50,7 +50,7 @@ def _length(_ctx: click.Context, _param: click.Parameter, value: str) -> timedel
     except Invalid:
         raise click.BadParameter(f"{value!r} is not a duration: write 10m.") from None
     if length > LONGEST_AFTER:
-        raise click.BadParameter(f"at most {go_duration(LONGEST_AFTER)}.")
+        raise click.BadParameter(f"{value} is longer than {go_duration(LONGEST_AFTER)}, the most that is allowed.")
     return length
 
 

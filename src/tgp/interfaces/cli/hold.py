@@ -201,7 +201,7 @@ def _is_suspended(inventory: ClusterInventory, name: str) -> bool:
             return record.value is not None and record.value.spec.suspend
     near = get_close_matches(name, [record.key.name for record in inventory.classes], n=3)
     hint = f" Did you mean {', '.join(near)}?" if near else ""
-    raise click.UsageError(f"there is no GPUNodeClass {name!r}.{hint}")
+    raise click.UsageError(f"There is no GPUNodeClass {name!r}.{hint}")
 
 
 def _class_named(words: tuple[str, ...]) -> str:
@@ -216,7 +216,7 @@ def _provider_named(words: tuple[str, ...]) -> str:
         return ""
     provider = canonical_provider(name)
     if provider not in PROVIDERS:
-        raise click.UsageError(f"there is no provider {name!r}: choose one of {', '.join(sorted(PROVIDERS))}.")
+        raise click.UsageError(f"There is no provider {name!r}: choose one of {', '.join(sorted(PROVIDERS))}.")
     return provider
 
 

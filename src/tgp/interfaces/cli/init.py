@@ -100,7 +100,7 @@ def init(
     2          wrong use
     """  # noqa: D301 - click's own mark for lines that are not wrapped
     if how != "table" and not (yes or dry_run):
-        raise click.UsageError(f"-o {how} asks no question: add --yes or --dry-run.")
+        raise click.UsageError(f"With -o {how} no question is asked: add --yes or --dry-run.")
     if talos == "-":
         raise click.UsageError("--talos: standard input is for keys; name a file.")
     options = SetupOptions(

@@ -108,7 +108,7 @@ def rent(
     plan.
     """
     if how != "table" and not (yes or dry_run):
-        raise click.UsageError(f"-o {how} asks no question: add --yes or --dry-run.")
+        raise click.UsageError(f"With -o {how} no question is asked: add --yes or --dry-run.")
     spec = spec_of(
         gpu=known_gpu(gpu),
         max_price=max_price,

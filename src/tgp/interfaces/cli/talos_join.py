@@ -65,7 +65,7 @@ def join_secret(
         raise click.ClickException(f"{file} does not contain what the join Secret needs:{problems}") from error
     if not force and (why := out_of_reach(taken.data["endpoint"])):
         raise click.ClickException(
-            f"endpoint {taken.data['endpoint']}: {why}, which a rented machine cannot reach. Every machine would be "
+            f"Endpoint {taken.data['endpoint']}: {why}, which a rented machine cannot reach. Every machine would be "
             "billed until its join deadline. Set --endpoint to the control plane's address in the mesh; or use "
             "--force if a route leads there (tailscaleConfig.acceptRoutes, wireGuardConfig.allowedIPs)."
         )
