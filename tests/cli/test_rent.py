@@ -692,5 +692,5 @@ def test_a_cluster_without_a_class_plans_with_the_keys_at_hand(tmp_path: Path, w
         poor = on(server, "--gpu", "L40S", "--dry-run")
 
     assert answer.exit_code == 0, answer.output
-    assert "There is no GPUNodeClass" in answer.output
+    assert "there is no GPUNodeClass" in answer.output
     assert poor.exit_code == 3

@@ -17,7 +17,7 @@ import pytest
 from bench.safety.run import HOURS as BENCH_HOURS
 from tests.sim import test_safety
 from tests.sim.mutants import test_mutants as mutants
-from tgp.adapters.clouds.gcp import assertion
+from tgp.adapters.clouds.gcp import tokens as gcp_tokens
 from tgp.adapters.clouds.registry import facts_of
 from tgp.adapters.clouds.webhook.client import USUAL_BOOT
 from tgp.adapters.kube import controller, reflector, secret_reader
@@ -158,7 +158,7 @@ FIGURES = (
     Figure(SECURITY, "at most {} afterwards", of_seconds(leftover_nodes.CLEARED_FOR)),
     Figure(SECURITY, "again every {}", of_seconds(secret_reader.LOOK_EVERY)),
     Figure(SECURITY, "{} after the last use", of_seconds(secret_reader.FORGET_AFTER)),
-    Figure(SECURITY, "a token of {}", assertion.LIFETIME),
+    Figure(SECURITY, "a token of {}", gcp_tokens.LIFETIME),
     Figure(SECURITY, "is not tried again for {}", market.REFUSED_AGAIN_AFTER),
     Figure(LIVE, "takes longer than {}", walk.WALK_WITHIN),
     Figure(LIVE, "If the proof is not possible for {}", termination.PATIENCE),

@@ -140,7 +140,7 @@ def test_a_world_that_breaks_the_planner_stops_the_pods_of_its_namespace_alone(
 
         if quick_too:
             (text,) = [text for reason, text in events_of(env, "broken") if reason == "NotTriggerScaleUp"]
-            assert "the planner failed on the pods of namespace default" in text
+            assert "The planner failed on the pods of namespace default" in text
             assert "ZeroDivisionError: no such number" in text
             assert all("default/" not in row["metadata"]["annotations"]["tgp.io/pods"] for row in requests(env))
         else:
@@ -650,7 +650,7 @@ def test_pods_of_a_budget_that_is_used_up_drive_no_purchase_until_hours_are_back
         ((reason, text),) = events_of(env, "next")
         assert reason == "NotTriggerScaleUp"
         assert re.match(
-            r"budget default/team-a is used up \(0.2.* of 0.2 GPU-hours\): (no )?GPU-hours become available ", text
+            r"Budget default/team-a is used up \(0.2.* of 0.2 GPU-hours\): (no )?GPU-hours become available ", text
         )
         env.until(lambda: not closed(env), minutes=90)
         env.until(lambda: "TriggeredScaleUp" in dict(events_of(env, "next")), minutes=2)
