@@ -35,7 +35,7 @@ from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
 from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, NODE, Resource
-from tgp.app.leader_http import leader_http
+from tgp.app.deps import leader_http
 from tgp.app.settings import Settings
 from tgp.controllers.deps import Deps, FeatureSettings, Stores
 from tgp.controllers.instances import build as instances

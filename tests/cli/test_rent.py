@@ -616,7 +616,7 @@ def test_a_class_that_names_no_namespaces_serves_none_where_the_operator_require
 
     assert "stopped by" not in before.output
     assert "stopped by  GPUNodeClass standard does not allow this namespace" in refused.output
-    assert "stopped by  the implicit class does not allow this namespace" in implicit.output
+    assert "stopped by  The implicit class does not allow this namespace" in implicit.output
 
 
 def test_a_person_is_asked_and_no_is_the_default(cluster: Mounted, tmp_path: Path):

@@ -107,7 +107,7 @@ def test_a_machine_that_no_attempt_explains_is_waited_for():
 
     assert isinstance(step, Wait)
     assert step.reason == "UnclaimedInstance"
-    assert step.message.startswith(f"Machine {listed().instance.id} at vast of an earlier attempt must be terminated")
+    assert step.message.startswith(f"Machine {listed().instance.id} at vast of an earlier attempt is terminated")
 
 
 def test_the_next_attempt_is_above_every_number_ever_seen():

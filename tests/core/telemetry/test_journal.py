@@ -119,13 +119,17 @@ TABLE = [
         facts.MachineOrdered(TRAIN, "vast", OFFER, 410_000, TOKEN, 1),
         "INFO",
         ("tgp_orders_total", VAST, 1),
-        (False, "Ordering", "Ordering 1x RTX4090 in us-west from Vast.ai at $0.41/h (attempt 1)"),
+        (False, "Ordering", "Ordering 1x RTX4090 in us-west from Vast.ai at $0.41/h (attempt 1)."),
     ),
     (
         facts.MachineLaunched(TRAIN, "vast", OFFER, 410_123, "4711", 2, timedelta(seconds=4)),
         "INFO",
         ("tgp_launches_total", VAST | {"outcome": "Launched"}, 1),
-        (False, "MachineLaunched", "Launched 1x RTX4090 in us-west from Vast.ai at $0.41/h (attempt 2): machine 4711"),
+        (
+            False,
+            "MachineLaunched",
+            "Machine 4711 was launched: 1x RTX4090 in us-west from Vast.ai at $0.41/h (attempt 2).",
+        ),
     ),
     (
         facts.MachineReadopted(TRAIN, "vast", OFFER, 410_000, "4711", 2),
@@ -136,7 +140,7 @@ TABLE = [
             "Readopted",
             (
                 "Machine 4711 was found by its token after the status was lost and is recorded again: "
-                "1x RTX4090 in us-west from Vast.ai at $0.41/h (attempt 2)"
+                "1x RTX4090 in us-west from Vast.ai at $0.41/h (attempt 2)."
             ),
         ),
     ),
@@ -144,7 +148,7 @@ TABLE = [
         facts.LaunchFailed(TRAIN, "vast", OFFER, "SoldOut", "the offer is gone"),
         "INFO",
         ("tgp_launches_total", VAST | {"outcome": "SoldOut"}, 1),
-        (True, "LaunchFailed", "Launch of 1x RTX4090 in us-west from Vast.ai failed (SoldOut): the offer is gone"),
+        (True, "LaunchFailed", "Launch of 1x RTX4090 in us-west from Vast.ai failed (SoldOut): the offer is gone."),
     ),
     (
         facts.LaunchFailed(TRAIN, "vast", OFFER, "Unknown", "no answer"),
@@ -155,7 +159,7 @@ TABLE = [
             "LaunchUnknown",
             (
                 "Launch of 1x RTX4090 in us-west from Vast.ai has an unknown outcome; "
-                "searching for the machine by its token: no answer"
+                "the machine is searched for by its token: no answer."
             ),
         ),
     ),
@@ -163,67 +167,71 @@ TABLE = [
         facts.NodeRegistered(TRAIN, "vast", "gpu-1", AFTER),
         "INFO",
         ("tgp_phase_seconds_sum", VAST | {"phase": "registered"}, 200.4),
-        (False, "Registered", "Node gpu-1 registered 3m20s after the order"),
+        (False, "Registered", "Node gpu-1 registered 3m20s after the order."),
     ),
     (
         facts.MeshJoined(TRAIN, "gpu-1.tail.ts.net is 100.64.0.7 in the tailnet", AFTER),
         "INFO",
         None,
-        (False, "Connected", "gpu-1.tail.ts.net is 100.64.0.7 in the tailnet, 3m20s after the order"),
+        (False, "Connected", "gpu-1.tail.ts.net is 100.64.0.7 in the tailnet, 3m20s after the order."),
     ),
     (
         facts.NodeInitialized(TRAIN, "vast", "gpu-1", AFTER),
         "INFO",
         ("tgp_phase_seconds_count", VAST | {"phase": "initialized"}, 1),
-        (False, "Initialized", "Node gpu-1 shows its GPUs, 3m20s after the order"),
+        (False, "Initialized", "Node gpu-1 shows its GPUs, 3m20s after the order."),
     ),
     (  # the wall clock was set back
         facts.MachineReady(TRAIN, "vast", "gpu-1", -AFTER),
         "INFO",
         ("tgp_phase_seconds_sum", VAST | {"phase": "ready"}, 0),
-        (False, "Ready", "Node gpu-1 is ready, 0s after the order"),
+        (False, "Ready", "Node gpu-1 is ready, 0s after the order."),
     ),
     (
         facts.MachineTerminating(TRAIN, "vast", "Idle", "No pod has used the GPUs since 12:00:00Z"),
         "INFO",
         ("tgp_terminations_total", VAST | {"reason": "Idle"}, 1),
-        (False, "Idle", "Terminating the machine: No pod has used the GPUs since 12:00:00Z"),
+        (False, "Idle", "No pod has used the GPUs since 12:00:00Z. Terminating the machine."),
     ),
     (
         facts.MachineTerminating(TRAIN, "vast", "NeverJoined", "No Node registered by 12:00:00Z"),
         "INFO",
         ("tgp_terminations_total", VAST | {"reason": "NeverJoined"}, 1),
-        (True, "NeverJoined", "Terminating the machine: No Node registered by 12:00:00Z"),
+        (True, "NeverJoined", "No Node registered by 12:00:00Z. Terminating the machine."),
     ),
     (
         facts.MachineTerminated(TRAIN, "cheap", "team-a/trainers", "vast", "4711", 1_230_000, "Idle"),
         "INFO",
         ("tgp_terminated_dollars_total", VAST | {"class": "cheap", "pool": "team-a/trainers"}, 1.23),
-        (False, "MachineTerminated", "Machine 4711 at Vast.ai was terminated; cost $1.23 (Idle)"),
+        (False, "MachineTerminated", "Machine 4711 at Vast.ai was terminated; cost $1.23 (Idle)."),
     ),
     (
         facts.MachineLost(TRAIN, "vast", "4711", "outbid"),
         "WARNING",
         ("tgp_lost_total", VAST, 1),
-        (True, "Lost", "Machine 4711 at Vast.ai was lost: outbid"),
+        (True, "Lost", "Machine 4711 at Vast.ai was lost: outbid."),
     ),
     (
         facts.LimitReached(TRAIN, "cheap", "limits.maxNodes is 2, and 2 are in use"),
         "INFO",
         ("tgp_limit_reached_total", {"class": "cheap"}, 1),
-        (True, "LimitReached", "Class cheap: limits.maxNodes is 2, and 2 are in use"),
+        (True, "LimitReached", "Class cheap: limits.maxNodes is 2, and 2 are in use."),
     ),
     (
         facts.ExpiresSoon(TRAIN, datetime(2026, 11, 16, 12, tzinfo=UTC)),
         "INFO",
         None,
-        (True, "ExpiresSoon", "Request expires at 2026-11-16T12:00:00Z; raise maxLifetime to keep the machine longer"),
+        (
+            True,
+            "ExpiresSoon",
+            "Machine will be terminated at 2026-11-16T12:00:00Z. To keep the machine longer, raise spec.maxLifetime.",
+        ),
     ),
     (
         facts.DrainBlocked(TRAIN, "pod team-a/notebook"),
         "INFO",
         ("tgp_drains_blocked_total", {}, 1),
-        (False, "DrainBlocked", "Termination waits for pod team-a/notebook"),
+        (False, "DrainBlocked", "Termination waits for pod team-a/notebook."),
     ),
     (
         facts.TerminationFailing(TRAIN, "vast", "4711", 3, "Vast.ai says 500", 410_000),
@@ -232,7 +240,7 @@ TABLE = [
         (
             True,
             "TerminationFailing",
-            "Machine 4711 at Vast.ai is still billed at $0.41/h; termination was requested 3 times: Vast.ai says 500",
+            "Machine 4711 at Vast.ai is still billed at $0.41/h; termination was requested 3 times: Vast.ai says 500.",
         ),
     ),
     (

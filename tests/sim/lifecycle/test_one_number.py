@@ -13,7 +13,7 @@ from tgp.adapters.telemetry.requests import RequestCollector
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import GPURequest
 from tgp.api.resource import GPU_NODE_CLASS
-from tgp.app.view.costs import cost_row_of
+from tgp.app.view.gatherer import cost_row_of
 from tgp.core.model.costs import read_amount
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.money import CENT, cents

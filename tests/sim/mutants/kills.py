@@ -115,7 +115,7 @@ KILLS: dict[str, Kill] = {
         "budget-of-a-tenant-over-all-namespaces", "a tenant evicted the pods of others"
     ),
     "token-kept-after-the-join": Kill("joins-a-tailnet", "J2"),
-    "token-made-anew": Kill("lost-answer-to-a-token", "J1"),
+    "token-made-again": Kill("lost-answer-to-a-token", "J1"),
     "unknown-is-refusal": Kill("lost-answer", "I9"),
     "unknown-power-goes-off": Kill("deleted-while-its-status-errs", "P1"),
     "unknown-power-is-off": Kill("silent-power-api", "P1"),

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from tgp.adapters.kube.controller import Controller, WatchSource
+from tgp.adapters.kube.controller import Controller, WatchSource, only
 from tgp.api.resource import GPU_WORKLOAD_BUDGET
 from tgp.controllers.budgets.admission import GateReconciler, PolicyCheck
 from tgp.controllers.budgets.api_groups import ApiGroups
@@ -30,7 +30,7 @@ class Budgets:
             stores.namespaces,
             stores.machine_ends.store,
             deps.clock,
-            silent_for=lambda: deps.caches.silent_for(stores.pods),
+            silent_for=deps.caches.of(stores.pods).silent_for,
             watched_until=deps.watched_until,
         )
         self.gated = GatedPods(stores.pods, stores.budgets, stores.namespaces, deps.settings.namespace)
@@ -69,9 +69,9 @@ def _counting(deps: Deps, stores: Stores, budgets: Budgets) -> Controller:
         cluster=deps.cluster,
         journal=deps.journal,
         clock=deps.clock,
-        silent_for=lambda: deps.caches.silent_for(stores.pods),
+        silent_for=deps.caches.of(stores.pods).silent_for,
         list_pods_and_nodes=list_pods_and_nodes,
-        list_budgets=lambda: deps.caches.list_again(stores.budgets),
+        list_budgets=deps.caches.of(stores.budgets).list_again,
         gated=budgets.gated,
         policies=PolicyCheck(deps.cluster, deps.clock, deps.settings.namespace),
         counted=stores.counted,
@@ -128,7 +128,7 @@ def _gates(deps: Deps, stores: Stores, budgets: Budgets) -> Controller:
         cluster=deps.cluster,
         journal=deps.journal,
         clock=deps.clock,
-        list_budgets=lambda: deps.caches.list_again(stores.budgets),
+        list_budgets=deps.caches.of(stores.budgets).list_again,
     )
     return Controller(
         "budget-gates",
@@ -159,9 +159,7 @@ def _days(deps: Deps, stores: Stores, budgets: Budgets) -> Controller:
     return Controller(
         "budget-days",
         daily,
-        sources=(
-            WatchSource(stores.sweeps.store, lambda _old, new: (KEY,) if new is not None and new.key == KEY else ()),
-        ),
+        sources=(WatchSource(stores.sweeps.store, only(KEY)),),
         also_reads=(stores.budgets, stores.pods),
     )
 

@@ -65,7 +65,9 @@ class MachineGateway:
         cloud = await self._open(_source(launch_input.node_class, account))
         identity = await cloud.identity()
         if not account.includes(identity.id):
-            raise AccountMoved(f"API key now belongs to account {identity.id}, not to account {account.identity}")
+            raise AccountMoved(
+                f"API key of {account.provider} now belongs to account {identity.id}, not to account {account.identity}"
+            )
         boot_payload = await self._boot.pack(self._boot_request(attempt, offer, launch_input))
         return cloud, LaunchOrder(
             offer=offer,

@@ -170,7 +170,7 @@ class Terminator:
             try:
                 await self._spend_log.enter(entry)
             except (Refused, Forbidden) as error:  # a quota on ConfigMaps, say: the condition names it
-                why = in_short(f"Machine is gone, but its cost cannot be recorded: {error}")
+                why = in_short(f"Machine {attempt.instance_id} is gone, but its cost cannot be recorded: {error}")
                 await self._status.write(replace(observation, trouble=why), Wait("SpendRecordFailed", why), memory)
                 raise
         ended = observation.with_attempt(over)

@@ -21,11 +21,11 @@ from tgp.core.disruption.causes import (
     EMPTY,
     EXPIRED,
     FORCED,
+    ILL,
     MOVES_ON,
     NOT_BUDGETED,
     SURPLUS,
     UNDERUTILIZED,
-    UNHEALTHY,
     DisruptionCause,
     FoundExchange,
     Machine,
@@ -321,7 +321,7 @@ class _Look:
 
     def _halted(self, machine: Machine, cause: DisruptionCause) -> _Block | None:
         counts = self._counts[machine.record.key]
-        if cause.reason != UNHEALTHY or not repair_halted(counts.unhealthy, counts.nodes):
+        if cause.reason != ILL or not repair_halted(counts.unhealthy, counts.nodes):
             return None
         return _Block(HALTED, f"{cause.reason}: {cause.message}. {halt_text(counts.unhealthy, counts.nodes)}")
 

@@ -10,6 +10,8 @@ import msgspec
 from tgp.api.values import rfc3339
 
 MAX_MESSAGE = 1024  # the schema's bound is 32768; a readable message is shorter
+ENDS = (".", "!", "?", "…")  # of a sentence
+COMMAND = "Try: "  # before a command, which ends the message without a full stop: people copy it
 
 
 # Not digits within a name, an id, an address or a version (RTX4090, gpu-1, 10.0.0.1), nor the code of an answer.
@@ -77,6 +79,22 @@ def _settled(
         "lastTransitionTime": since,
         "observedGeneration": generation,
     }
+
+
+def sentence(text: str) -> str:
+    """With a capital letter first and a full stop last: for what begins or ends with words that others wrote.
+
+    A command at the end stays as it is.
+    """
+    text = begun(text.strip())
+    whole = not text or text.endswith(ENDS) or COMMAND in text.rpartition(". ")[2]
+    return text if whole else f"{text}."
+
+
+def begun(text: str) -> str:
+    """With a capital letter first, unless the first word is a path or a name with digits."""
+    plain = bool(text) and text.split(maxsplit=1)[0].rstrip(",:;").isalpha()
+    return text[0].upper() + text[1:] if plain else text
 
 
 def shortened(text: str, bound: int = MAX_MESSAGE) -> str:

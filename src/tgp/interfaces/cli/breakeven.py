@@ -13,10 +13,11 @@ from tgp.core.market.breakeven import DAYS_IN_A_YEAR, HOURS_IN_A_DAY, BreakEven,
 from tgp.core.model import gpus
 from tgp.core.model.money import dollars
 from tgp.core.model.prices import MICRO, NotAPrice, hourly_microusd
+from tgp.interfaces.cli.cluster_options import document_output
 from tgp.interfaces.cli.context import CliServices
 from tgp.interfaces.cli.interrupt import run
 from tgp.interfaces.cli.next_step import next_lines
-from tgp.interfaces.cli.output import Formats, TableColumn, show, table, terminal_width, wrapped, write
+from tgp.interfaces.cli.output import TableColumn, show, table, terminal_width, wrapped, write
 from tgp.services.documents.market import JOB_HOURS, break_even_document
 from tgp.services.market_answers import BreakevenQuestion, Prices
 
@@ -109,7 +110,7 @@ def market_options(command: F) -> F:
     help="How long the GPU is used.",
 )
 @market_options
-@click.option("-o", "--output", "how", type=Formats(["table", "json", "yaml"]), default="table", show_default=True)
+@document_output
 @click.pass_obj
 def breakeven(
     services: CliServices,

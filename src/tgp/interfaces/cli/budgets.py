@@ -11,6 +11,7 @@ from tgp.core.budgets.reset import ResetAsked
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.reports.cost_report import month_window
 from tgp.interfaces.cli import budgets_view
+from tgp.interfaces.cli.cluster_options import document_output, kubeconfig_options
 from tgp.interfaces.cli.completion import live_names
 from tgp.interfaces.cli.confirm import agreed
 from tgp.interfaces.cli.context import CliServices
@@ -39,14 +40,6 @@ NOT_NOW = 1  # the exit code of `simulate` if it does not fit now
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _LENGTH = re.compile(r"([0-9]{1,4})d")
 _NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,6})?")
-
-_where = (
-    click.option("--kubeconfig", default="", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config."),
-    click.option("--context", default="", metavar="NAME", help="Default: the kubeconfig's current one."),
-)
-_output = click.option(
-    "-o", "--output", "how", type=Formats(["table", "json", "yaml"]), default="table", show_default=True
-)
 
 
 def _number(_ctx: click.Context, param: click.Parameter, value: str) -> str:
@@ -100,8 +93,7 @@ def _budget(name: str, namespace: str) -> ObjectKey:
 @click.group(invoke_without_command=True)
 @click.option("-n", "--namespace", default="", metavar="NAME", help="Only this namespace. Default: all of them.")
 @click.option("-o", "--output", "how", type=Formats(ROW_FORMATS), default="table", show_default=True)
-@_where[0]
-@_where[1]
+@kubeconfig_options
 @click.pass_context
 def budgets(ctx: click.Context, *, namespace: str, how: str, kubeconfig: str, context: str) -> None:
     """Show every GPU-hour budget: used, left, how fast, when it is used up, and when hours come back."""
@@ -129,9 +121,8 @@ async def _board(services: CliServices, where: tuple[str, str], namespace: str) 
 @click.option("--hours", default="1", callback=_number, metavar="NUMBER", help="For how many hours.")
 @click.option("-n", "--namespace", default="", metavar="NAME", help="Of the pod. Default: the kubeconfig's.")
 @click.option("-l", "--labels", default="", callback=_labels, metavar="KEY=VALUE,…", help="Of the pod.")
-@_output
-@_where[0]
-@_where[1]
+@document_output
+@kubeconfig_options
 @click.pass_obj
 def simulate(
     services: CliServices,
@@ -174,9 +165,8 @@ def simulate(
 @click.option("--until", "ends", required=True, metavar="DAY|TIME", help=f"When they expire: {UNTIL}.")
 @click.option("--reason", default="", metavar="TEXT", help="Why, for people.")
 @click.option("-n", "--namespace", default="", metavar="NAME", help="Default: the kubeconfig's.")
-@_output
-@_where[0]
-@_where[1]
+@document_output
+@kubeconfig_options
 @click.pass_obj
 def top_up(
     services: CliServices,
@@ -217,9 +207,8 @@ def top_up(
 @click.argument("name", metavar="NAME", shell_complete=live_names("budget", bare=True))
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("-n", "--namespace", default="", metavar="NAME", help="Default: the kubeconfig's.")
-@_output
-@_where[0]
-@_where[1]
+@document_output
+@kubeconfig_options
 @click.pass_obj
 def reset(
     services: CliServices, *, name: str, yes: bool, namespace: str, how: str, kubeconfig: str, context: str
@@ -270,8 +259,7 @@ def _month(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
 @click.option(
     "-o", "--output", "how", type=Formats(["table", "json", "yaml", "csv"]), default="table", show_default=True
 )
-@_where[0]
-@_where[1]
+@kubeconfig_options
 @click.pass_obj
 def report(services: CliServices, *, month: str, how: str, kubeconfig: str, context: str) -> None:
     """Show what each budget used in a month, for charging back; with -o csv day by day."""

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from tgp.interfaces.cli.check_view import render
+from tgp.interfaces.cli.cluster_options import cluster_options
 from tgp.interfaces.cli.context import CliServices
 from tgp.interfaces.cli.interrupt import BegunSteps, run
 from tgp.interfaces.cli.output import Formats, show, terminal_width, waiting, write
@@ -25,15 +26,7 @@ if TYPE_CHECKING:
     help="Check the manifests in this file, and nothing else. Repeatable.",
 )
 @click.option("--provider", "providers", multiple=True, metavar="NAME", help="Only these. Repeatable.")
-@click.option("--kubeconfig", default="", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config.")
-@click.option("--context", default="", metavar="NAME", help="Default: the kubeconfig's current one.")
-@click.option(
-    "--operator-namespace",
-    "namespace",
-    default="",
-    metavar="NAME",
-    help="Where the operator runs. Default: tgp-system.",
-)
+@cluster_options
 @click.option(
     "-o",
     "--output",

@@ -23,12 +23,12 @@ from tgp.core.model.text import plain
 from tgp.core.reports.doctor import DoctorProblem, findings
 from tgp.core.reports.machine_costs import MachineCost, hourly_total, lives, machine_costs, unsettled
 from tgp.core.reports.pending_purchases import written_again
-from tgp.interfaces.cli.cluster_options import cluster_options
+from tgp.interfaces.cli.cluster_options import cluster_options, document_output
 from tgp.interfaces.cli.confirm import confirmed, interactive, typed
 from tgp.interfaces.cli.context import CliServices, ClusterActions
 from tgp.interfaces.cli.down_view import plan, remaining, render
 from tgp.interfaces.cli.interrupt import BegunSteps, run
-from tgp.interfaces.cli.output import Formats, show, terminal_width, waiting, write
+from tgp.interfaces.cli.output import show, terminal_width, waiting, write
 from tgp.ports.cluster import ClusterError
 from tgp.ports.http import HttpError
 from tgp.services.confirmed import Confirmed
@@ -64,7 +64,7 @@ def _length(_ctx: click.Context, _param: click.Parameter, value: str) -> timedel
     callback=_length,
     help="If the operator has not finished by then, offer to terminate the machines from here.",
 )
-@click.option("-o", "--output", "how", type=Formats(["table", "json", "yaml"]), default="table", show_default=True)
+@document_output
 @cluster_options
 @click.pass_obj
 def down(

@@ -11,16 +11,18 @@ from typing import Any
 
 import click
 
+from tgp.api.common import OWNED_PROVIDER
 from tgp.api.resource import GPU_REQUEST
 from tgp.api.values import duration, go_duration
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.reports.request_timeline import StepMark, timeline_of
+from tgp.interfaces.cli.cluster_options import document_output, kubeconfig_options
 from tgp.interfaces.cli.completion import live_names
 from tgp.interfaces.cli.confirm import agreed, interactive
 from tgp.interfaces.cli.context import CliServices, RequestActions
 from tgp.interfaces.cli.interrupt import BegunSteps, run
 from tgp.interfaces.cli.next_step import as_called
-from tgp.interfaces.cli.output import Formats, write
+from tgp.interfaces.cli.output import write
 from tgp.ports.cluster import ClusterError
 from tgp.services.documents.nodes import MachineTestReport, machine_test_report
 from tgp.services.owned_machines import OwnedMachineState
@@ -48,9 +50,8 @@ def node() -> None:
 @click.argument("name", shell_complete=live_names("machine", bare=True))
 @click.option("-n", "--namespace", default="", metavar="NAME", help="Of the GPURequest. Default: the kubeconfig's.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("-o", "--output", "how", type=Formats(["table", "json", "yaml"]), default="table", show_default=True)
-@click.option("--kubeconfig", default="", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config.")
-@click.option("--context", default="", metavar="NAME", help="Default: the kubeconfig's current one.")
+@document_output
+@kubeconfig_options
 @click.pass_obj
 def test(
     services: CliServices, *, name: str, namespace: str, yes: bool, how: str, kubeconfig: str, context: str
@@ -97,7 +98,7 @@ def manifest_for(state: OwnedMachineState, key: ObjectKey) -> dict[str, Any]:
         "metadata": {"name": key.name, "namespace": key.namespace},
         "spec": {
             "nodeClassRef": {"name": state.class_name},
-            "offer": {"provider": "webhook", "instanceType": state.machine.name},
+            "offer": {"provider": OWNED_PROVIDER, "instanceType": state.machine.name},
             "gpuCount": state.machine.gpu_count,
             "exclusive": True,
             "idleTimeout": "Never",

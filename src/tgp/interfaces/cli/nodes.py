@@ -9,6 +9,7 @@ from rich.text import Text
 
 from tgp.api.values import go_duration
 from tgp.core.model.money import dollars
+from tgp.interfaces.cli.cluster_options import kubeconfig_options
 from tgp.interfaces.cli.context import CliServices
 from tgp.interfaces.cli.interrupt import run
 from tgp.interfaces.cli.next_step import next_lines
@@ -24,8 +25,7 @@ STATES = {"Ready": "green", "NotReady": "red", "Off": "dim"}
 
 @click.command()
 @click.option("-o", "--output", "how", type=Formats(ROW_FORMATS), default="table", show_default=True)
-@click.option("--kubeconfig", default="", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config.")
-@click.option("--context", default="", metavar="NAME", help="Default: the kubeconfig's current one.")
+@kubeconfig_options
 @click.pass_obj
 def nodes(services: CliServices, *, how: str, kubeconfig: str, context: str) -> None:
     """Show every Node with GPUs: rented, your own or another, with GPUs in use, price, age and address.

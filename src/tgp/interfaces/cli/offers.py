@@ -12,8 +12,7 @@ from tgp.core.model.prices import NotAPrice, hourly_microusd
 from tgp.interfaces.cli.breakeven import known_gpu, market_options
 from tgp.interfaces.cli.context import CliServices, OfferActions
 from tgp.interfaces.cli.interrupt import BegunSteps, run
-from tgp.interfaces.cli.offers_by_gpu import render_models
-from tgp.interfaces.cli.offers_view import SHOWN, folded, render
+from tgp.interfaces.cli.offers_view import SHOWN, folded, render, render_models
 from tgp.interfaces.cli.output import ROW_FORMATS, UNBOUNDED, Formats, show, terminal_width, waiting, write_rows
 from tgp.services.documents.market import gpu_price_list, offer_list
 from tgp.services.market_answers import OfferAnswer, OfferQuestion, models_of

@@ -9,6 +9,7 @@ from tgp.core.joining.talos.stream import UnreadableStream, plain_data, read_str
 from tgp.core.model.object_key import ObjectKey
 from tgp.interfaces.cli import consolidation_view
 from tgp.interfaces.cli.class_file import read_text
+from tgp.interfaces.cli.cluster_options import kubeconfig_options
 from tgp.interfaces.cli.completion import live_names
 from tgp.interfaces.cli.context import CliServices, PlanActions
 from tgp.interfaces.cli.interrupt import run
@@ -45,8 +46,7 @@ NOT_SERVED = 3  # the exit code if a pod is not served
     help="Only pods of this namespace; with -f, of objects that name none.  [all; with -f the kubeconfig's]",
 )
 @click.option("-o", "--output", "how", type=Formats(FORMATS), default="table", show_default=True)
-@click.option("--kubeconfig", default="", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config.")
-@click.option("--context", default="", metavar="NAME", help="Default: the kubeconfig's current one.")
+@kubeconfig_options
 @click.pass_obj
 def plan(
     services: CliServices,

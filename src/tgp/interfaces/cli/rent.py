@@ -17,7 +17,7 @@ from tgp.core.model.money import cents
 from tgp.core.model.text import plain
 from tgp.core.requests.purchase import price_cap
 from tgp.interfaces.cli.breakeven import known_gpu
-from tgp.interfaces.cli.completion import live_names
+from tgp.interfaces.cli.cluster_options import class_option, kubeconfig_options
 from tgp.interfaces.cli.confirm import agreed, interactive
 from tgp.interfaces.cli.context import CliServices, RequestActions
 from tgp.interfaces.cli.interrupt import BegunSteps, Interrupted, run
@@ -63,14 +63,7 @@ FLAGS = {  # the field that an error names → the flag that sets it
     default=None,
     help="Only pods made for this machine, or every pod that tolerates rented machines. Default: asks.",
 )
-@click.option(
-    "--class",
-    "node_class",
-    default="",
-    metavar="NAME",
-    shell_complete=live_names("class", bare=True),
-    help="The GPUNodeClass. Default: the default one.",
-)
+@class_option("The GPUNodeClass. Default: the default one.")
 @click.option(
     "--for", "lifetime", metavar="LENGTH", help="Terminate the machine after this time: 4h, Never.  [default: 24h]"
 )
@@ -86,8 +79,7 @@ FLAGS = {  # the field that an error names → the flag that sets it
 @click.option(
     "-o", "--output", "how", type=Formats(["table", "json", "yaml", "name"]), default="table", show_default=True
 )
-@click.option("--kubeconfig", default="", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config.")
-@click.option("--context", default="", metavar="NAME", help="Default: the kubeconfig's current one.")
+@kubeconfig_options
 @click.pass_obj
 def rent(
     services: CliServices,

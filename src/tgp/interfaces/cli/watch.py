@@ -18,11 +18,12 @@ from tgp.api.values import duration
 from tgp.core.model.money import total
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.reports.request_timeline import RequestTimeline, timeline_of
+from tgp.interfaces.cli.cluster_options import document_output, kubeconfig_options
 from tgp.interfaces.cli.completion import live_names
 from tgp.interfaces.cli.context import CliServices, RequestActions
 from tgp.interfaces.cli.interrupt import BegunSteps, run
 from tgp.interfaces.cli.next_step import next_lines
-from tgp.interfaces.cli.output import Formats, terminal_width, write
+from tgp.interfaces.cli.output import terminal_width, write
 from tgp.interfaces.cli.request_name import read_name
 from tgp.interfaces.cli.watch_view import WatchPrinter, render
 from tgp.ports.cluster import ClusterError
@@ -57,9 +58,8 @@ def _length(_ctx: click.Context, _param: click.Parameter, value: str | None) -> 
     "--until", type=click.Choice(["ready", "gone"]), help="Stop there. Default: follow the machine until it is gone."
 )
 @click.option("--timeout", callback=_length, metavar="LENGTH", help="Give up after this time: 90s, 10m.")
-@click.option("-o", "--output", "how", type=Formats(["table", "json", "yaml"]), default="table", show_default=True)
-@click.option("--kubeconfig", default="", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config.")
-@click.option("--context", default="", metavar="NAME", help="Default: the kubeconfig's current one.")
+@document_output
+@kubeconfig_options
 @click.pass_obj
 def watch(
     services: CliServices,

@@ -8,10 +8,11 @@ from rich.console import Group
 
 from tgp.core.model.object_key import ObjectKey
 from tgp.interfaces.cli import why_view
+from tgp.interfaces.cli.cluster_options import document_output, kubeconfig_options
 from tgp.interfaces.cli.completion import live_names
 from tgp.interfaces.cli.context import CliServices
 from tgp.interfaces.cli.interrupt import run
-from tgp.interfaces.cli.output import Formats, show, terminal_width, waiting, write
+from tgp.interfaces.cli.output import show, terminal_width, waiting, write
 from tgp.interfaces.cli.request_name import read_subject
 from tgp.ports.cluster import ClusterError
 from tgp.services.documents.requests import request_reason
@@ -20,9 +21,8 @@ from tgp.services.documents.requests import request_reason
 @click.command()
 @click.argument("name", metavar="KIND/NAME", shell_complete=live_names("request", "node", "pod", "pool", "budget"))
 @click.option("-n", "--namespace", default="", metavar="NAME", help="Default: the kubeconfig's.")
-@click.option("-o", "--output", "how", type=Formats(["table", "json", "yaml"]), default="table", show_default=True)
-@click.option("--kubeconfig", default="", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config.")
-@click.option("--context", default="", metavar="NAME", help="Default: the kubeconfig's current one.")
+@document_output
+@kubeconfig_options
 @click.pass_obj
 def why(services: CliServices, *, name: str, namespace: str, how: str, kubeconfig: str, context: str) -> None:
     """Explain the state of a request, a pod, a Node, a pool or a budget.

@@ -7,9 +7,8 @@ from typing import Literal, NotRequired, TypedDict
 from tgp.api.request import Attempt, GPURequest
 from tgp.api.values import rfc3339
 from tgp.core.model.attempts import open_attempt
-from tgp.core.model.facts import offer_words
 from tgp.core.model.text import plain
-from tgp.core.reports.request_timeline import RequestTimeline, money, timeline_of
+from tgp.core.reports.request_timeline import RequestTimeline, money, offer_words, timeline_of
 from tgp.services.documents import API_VERSION, ApiVersion, Moment, usd
 from tgp.services.request_advice import advice, next_command, obstacles
 from tgp.services.request_answers import ClusterStatus, Enquiry
