@@ -327,13 +327,29 @@ def test_what_is_seen_without_a_wire_is_what_the_wire_shows(world):
 # -- what counting hours taught ----------------------------------------------------------------------------------------
 
 
+# Most turns of one request in each phase, with three seeds: 3, 7, 15, 3, 7, 14, 11 and 8; in one second of a life: 5.
+MOST_TURNS = {
+    "": 4,
+    "Pending": 8,
+    "Provisioning": 16,
+    "Booting": 4,
+    "Joining": 8,
+    "Ready": 15,
+    "Terminating": 12,
+    "Finished": 9,
+}
+MOST_IN_A_SECOND = 6
+
+
 def test_a_moment_within_a_second_is_not_waited_for_in_circles(monkeypatch):
     """Turns see whole seconds: one that was due at 12:00:00.6 looked every 50 ms until 12:00:01."""
-    turns = Counter()
+    of_phase, of_second = Counter(), Counter()
     reconcile = RequestReconciler.reconcile
 
     async def counted(self, key):
-        turns[key] += 1
+        stored = here.world.api.local_api.get(GPU_REQUEST, key.namespace, key.name) or {}
+        of_phase[key, stored.get("status", {}).get("phase", "")] += 1
+        of_second[key, int(here.world.loop.time())] += 1
         return await reconcile(self, key)
 
     monkeypatch.setattr(RequestReconciler, "reconcile", counted)
@@ -341,8 +357,10 @@ def test_a_moment_within_a_second_is_not_waited_for_in_circles(monkeypatch):
         people(here, 1, 3600, meddle=False)
         here.world.run(hours=2)
 
-    assert len(turns) >= 8
-    assert max(turns.values()) <= 60  # 47 as shipped; each wait in a circle adds up to 20
+    assert len({key for key, _ in of_phase}) >= 8
+    assert {phase for _, phase in of_phase} == set(MOST_TURNS)
+    assert {at: turns for at, turns in of_phase.items() if turns > MOST_TURNS[at[1]]} == {}
+    assert max(of_second.values()) <= MOST_IN_A_SECOND
 
 
 def test_a_node_is_not_deleted_in_circles_while_the_view_shows_it_on(monkeypatch):
