@@ -265,13 +265,13 @@ class ChurnWatch:
                     self._share[uid] = asked / machine.product.gpu_count * machine.charged_microusd / 1e6
 
     def _flaps(self) -> int:
-        """Machines that were exchanged, and ended within an hour of their start."""
-        lives = [each for each in self.simulator.fleet.machines.values() if each.running_at and each.ended_at]
-        return sum(
-            each.ended_at - each.running_at < FLAP
-            for each in lives
-            if each.running_at is not None and each.ended_at is not None
-        )
+        """Machines that ran since every pod had a place, were exchanged, and ended within an hour of their start."""
+        found = 0
+        for each in self.simulator.fleet.machines.values():
+            counts = self._began is not None and each.running_at is not None and each.running_at >= self._began
+            if counts and each.running_at is not None and each.ended_at is not None:
+                found += each.ended_at - each.running_at < FLAP
+        return found
 
     def _running(self) -> int:
         return sum(pod["status"].get("phase") == "Running" for pod in self._all())

@@ -16,7 +16,7 @@ from tgp.sim.fast.objects import FastCommit, Objects
 GPU = "nvidia.com/gpu"
 PAUSE = 1.0  # seconds between a change and what is done about it
 EVICTED_AFTER = 300.0  # seconds: what every pod tolerates a Node for that is not Ready
-KEEPS_OFF = frozenset({"NoSchedule", "NoExecute"})
+KEEPS_OFF, SOFT = frozenset({"NoSchedule", "NoExecute"}), frozenset({"PreferNoSchedule"})
 
 
 class Pods:
@@ -94,9 +94,7 @@ class Pods:
                 continue
             fitting = [each for each in free if free[each] >= _gpus_asked(pod) and _admits(nodes[each], pod, KEEPS_OFF)]
             if fitting:
-                chosen = min(
-                    fitting, key=lambda each: (not _admits(nodes[each], pod, {"PreferNoSchedule"}), -free[each], each)
-                )
+                chosen = min(fitting, key=lambda each: _rank(nodes[each], pod, free[each]))
                 free[chosen] -= _gpus_asked(pod)
             self._place(pod, chosen if fitting else "")
 
@@ -117,7 +115,13 @@ class Pods:
         self._objects.replace(POD, _key(pod), {"status": status, **({"spec": {"nodeName": node}} if node else {})})
 
 
-def _admits(node: Json, pod: Json, effects: frozenset[str] | set[str]) -> bool:
+def _rank(node: Json, pod: Json, free: int) -> tuple[object, ...]:
+    """The Node that it was nominated to; else one without a soft taint, the emptiest first."""
+    nominated = pod["status"].get("nominatedNodeName") == _name(node)
+    return (not nominated, not _admits(node, pod, SOFT), -free, _name(node))
+
+
+def _admits(node: Json, pod: Json, effects: frozenset[str]) -> bool:
     taints = [each for each in node["spec"].get("taints") or () if each["effect"] in effects]
     off = node["spec"].get("unschedulable") and "NoSchedule" in effects
     return not off and all(any(_covers(each, taint) for each in pod["spec"].get("tolerations", ())) for taint in taints)
