@@ -8,8 +8,8 @@ import pytest
 
 from tgp.api import crds
 from tgp.interfaces.cli import output
-from tgp.interfaces.documents import API_VERSION
-from tgp.interfaces.documents.schemas import DOCUMENTS, schema_of
+from tgp.services.documents import API_VERSION
+from tgp.services.documents.schemas import DOCUMENTS, schema_of
 
 JSON_TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),

@@ -9,8 +9,9 @@ from tools.steps import STATIC, Step
 
 PYTEST = ("env", "TGP_QUICK=1", sys.executable, "-m", "pytest", "-p", "tools.told")
 LONG = ("tests/core/talos", "tests/core/market")  # a third of all that tests/core takes
-# Each takes more than five seconds, and is about the runner, recordings, the site or charts: `make test` runs them.
-SLOW = tuple(f"tests/project/test_{name}.py" for name in ("suite", "recording", "day", "site", "chart"))
+# Each takes more than five seconds, or a program that is built first, and is about the runner, recordings, the site,
+# charts or a release: `make test` runs them.
+SLOW = tuple(f"tests/project/test_{name}.py" for name in ("suite", "recording", "day", "site", "chart", "release"))
 QUICK = (
     Step("quick tests", (*PYTEST, "tests/core", *(f"--ignore={path}" for path in LONG))),
     Step("more quick tests", (*PYTEST, *LONG, "tests/project", *(f"--ignore={path}" for path in SLOW))),

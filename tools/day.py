@@ -32,7 +32,7 @@ TOLD = ("DisruptionLaunching", "DisruptionTerminating", "DisruptionBlocked", "Un
 WIDTH, HEIGHT = 100, 32
 HOURS = 24
 STEP = 5  # minutes between two looks
-LOOK = 0.25  # of them with the view, which reads everything anew
+LOOK = 0.25  # of them with the view, which reads everything again
 ROW_EVERY = 30  # minutes
 IDLE = timedelta(minutes=10)  # consolidateAfter of the demo's pools
 SCREENS = {  # minutes into the world, and what is seen there

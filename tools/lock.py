@@ -1,4 +1,4 @@
-"""`make lock`: write the hash-locked requirement files anew from what is wanted. Needs a package index."""
+"""`make lock`: write the hash-locked requirement files again from what is wanted. Needs a package index."""
 
 import subprocess
 import sys

@@ -10,7 +10,7 @@ import ast
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tools.steps import ROOT
@@ -24,6 +24,22 @@ WORDS_CARRIED = 2
 CARRIERS = frozenset(
     {"BootRefused", "ConditionUpdate", "EventMessage", "Gap", "Trouble", "Wait", "_Block", "_not_ready"}
 )
+# Calls whose argument of this number is a whole message of a condition, an Event or an error of the command line; in a
+# call by name: `message`.
+WHOLE = {
+    "AbandonAttempt": 2,
+    "BadParameter": 0,
+    "ClickException": 0,
+    "Complete": 2,
+    "ConditionUpdate": 3,
+    "EventMessage": 1,
+    "NoPurchase": 1,
+    "StartTermination": 1,
+    "UsageError": 0,
+    "Wait": 1,
+    "Why": 1,
+    "_not_ready": 1,
+}
 FOLDED = (">", "|")
 
 
@@ -32,13 +48,13 @@ def messages(file: Path) -> Iterator[tuple[int, str]]:
     if file.suffix == ".yaml":
         yield from _of_policy(file.read_text(encoding="utf-8"))
         return
-    tree = ast.parse(file.read_text(encoding="utf-8"))
-    passed, carried = _for_us(tree), _carried(tree)
-    for node in ast.walk(tree):
+    nodes = list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
+    passed, carried = _for_us(nodes), _carried(nodes)
+    for node in nodes:
         if isinstance(node, ast.JoinedStr):
             passed |= {id(part) for part in ast.walk(node) if part is not node}
     found = []
-    for node in ast.walk(tree):
+    for node in nodes:
         if id(node) in passed or not isinstance(node, ast.JoinedStr | ast.Constant):
             continue
         text = " ".join(_shown(node).split())
@@ -55,10 +71,38 @@ def everything() -> Iterator[tuple[Path, int, str]]:
             yield file, line, text
 
 
-def _for_us(tree: ast.AST) -> set[int]:
+def whole_messages(file: Path) -> Iterator[tuple[int, str]]:
+    """(line, message) where the code has a message in one piece: what a variable contains is not followed."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        place = WHOLE.get(_name(node)) if isinstance(node, ast.Call) else None
+        if isinstance(node, ast.Call) and place is not None:
+            named = [each.value for each in node.keywords if each.arg == "message"]
+            for argument in (*node.args[place : place + 1], *named):
+                yield from ((line, text) for line, text in _alternatives(argument) if text)
+
+
+def _alternatives(node: ast.AST) -> Iterator[tuple[int, str]]:
+    match node:
+        case ast.IfExp(body=one, orelse=other):
+            yield from _alternatives(one)
+            yield from _alternatives(other)
+        case ast.BoolOp(values=values):
+            for each in values:
+                yield from _alternatives(each)
+        case ast.Constant(lineno=line) | ast.JoinedStr(lineno=line):
+            yield line, _shown(node)
+        case _:
+            pass
+
+
+def _name(call: ast.Call) -> str:
+    return getattr(call.func, "id", getattr(call.func, "attr", ""))
+
+
+def _for_us(nodes: Iterable[ast.AST]) -> set[int]:
     """Docstrings of modules, classes, functions and fields; texts of assertions; casts and annotations."""
     found: set[int] = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
             case ast.Expr(value=value):
                 found.add(id(value))
@@ -81,9 +125,9 @@ def _documented(annotation: ast.AST) -> set[int]:
     return {each for call in calls for each in _below(call)}
 
 
-def _carried(tree: ast.AST) -> set[int]:
-    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
-    given = (call for call in calls if getattr(call.func, "id", getattr(call.func, "attr", "")) in CARRIERS)
+def _carried(nodes: Iterable[ast.AST]) -> set[int]:
+    calls = (node for node in nodes if isinstance(node, ast.Call))
+    given = (call for call in calls if _name(call) in CARRIERS)
     return {id(argument) for call in given for argument in (*call.args, *(each.value for each in call.keywords))}
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 
-from tgp.app.demo.speed_text import speed_text
+from tgp.app.commands.demo import speed_text
 from tgp.interfaces.terminal.screen import TerminalScreen
 from tgp.interfaces.terminal.snapshot import Snapshot
 from tgp.sim.scaled import BEGAN_AGO, FACTOR, WorldSpeed

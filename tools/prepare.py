@@ -83,7 +83,7 @@ def _prepare_runtime() -> None:
 
 
 def _prepare() -> None:
-    """Two steps, each with its stamp: a changed lock makes the environment anew, a changed project only re-links it."""
+    """Two steps, each with its stamp: a changed lock makes the environment again, a changed project re-links it."""
     locked, linked = _stamps()
     if linked.fresh():
         return

@@ -7,7 +7,7 @@ none is overlooked.
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -200,6 +200,7 @@ REMARKS = {  # what a reason means whose message is computed, in every chapter t
     "EvictedPodsRun": "Pods that were evicted still run, and count. The message names them.",
     "EvictionBlocked": "A pod of the budget cannot be evicted now. The message says why, and it is tried again.",
     "GangNotServed": "The gang that it was bought for was given up.",
+    "Ill": "Something is wrong with the Node: its GPUs are gone, or a condition of `settings.repair` holds.",
     "ImagePreparing": "The message says which image, and what is waited for.",
     "Inherited": "A budget of this name was deleted, and what it had used counts on.",
     "InvalidSpec": "The message names the field and what is wrong with it.",
@@ -240,7 +241,6 @@ REMARKS = {  # what a reason means whose message is computed, in every chapter t
     "TriggeredScaleUp": "A machine is ordered for the pod. The message names it, its price and its pool.",
     "Unconsolidatable": "A cheaper machine exists, and the saving is too small for a restart.",
     "Underutilized": "Its pods fit on cheaper machines. The message has the saving.",
-    "Unhealthy": "Something is wrong with the Node: its GPUs are gone, or a condition of `settings.repair` holds.",
     "Unreadable": "This version cannot read the object: it was written by a newer one, or is broken.",
     "Valid": "The message says what was checked.",
     "VolumeNotReady": "A volume of the pod does not exist, or allows no node that could be bought.",
@@ -527,7 +527,10 @@ def _status(call: ast.Call, carrier: Carrier) -> str:
 
 
 def markdown() -> str:
-    everything = given()
+    return page_of(given())
+
+
+def page_of(everything: Sequence[Given]) -> str:
     parts = [HEAD]
     for kind in (REQUEST, CLASS, POOL, BUDGET, LEGACY):
         parts.append(f"\n## {kind}\n")

@@ -45,7 +45,7 @@ from tgp.api.resource import (
     POD,
     Resource,
 )
-from tgp.app.leader_http import leader_http
+from tgp.app.deps import leader_http
 from tgp.app.settings import Settings
 from tgp.controllers.deps import Deps, FeatureSettings, Stores
 from tgp.controllers.disruption import build as disruption

@@ -19,7 +19,7 @@ from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.token import plain_uid
 from tgp.core.requests.node_names import node_name_for
 from tgp.ports.cluster import NotFound
-from tgp.services.request_documents import Look
+from tgp.services.request_answers import Look
 
 START = datetime(2026, 11, 16, 14, 2, 10, tzinfo=UTC)
 OFFER = {

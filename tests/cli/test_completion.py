@@ -50,7 +50,7 @@ def test_names_of_requests_and_their_nodes_complete(cluster: Mounted):
 
     assert "request/ml/train" in completed("why", *flags, "req")
     assert all(each.startswith("node/") for each in completed("why", *flags, "node/"))
-    assert completed("watch", *flags, "request/nobody") == []
+    assert completed("watch", *flags, "request/absent") == []
 
 
 def furnished(cluster: Mounted) -> tuple[str, str]:

@@ -388,7 +388,7 @@ def _led_to(vendor: Vendor, world: str, environment: dict[str, str], home: Path)
 def _quickly(command: str) -> str:
     """Shorter where a person would wait."""
     shorter = re.sub(r"FOR=\d+s", "FOR=3s", command)
-    if "tgp plan" in shorter:  # its hours are of the job: nobody waits for them
+    if "tgp plan" in shorter:  # its hours are of the job: no test waits for them
         return shorter
     return re.sub(r"--hours \d+", "--hours 0.2 --workers 1", shorter)
 

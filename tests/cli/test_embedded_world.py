@@ -19,6 +19,7 @@ from tgp.adapters.entropy import SystemEntropy
 from tgp.adapters.kube.events import CORE_EVENT
 from tgp.adapters.kube.watch import USUAL
 from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, GPU_WORKLOAD_BUDGET, JOB, NODE, POD
+from tgp.app.commands.demo import StallFreeLoop, speed_text, world_seconds
 from tgp.app.demo import kubeconfig, scenario
 from tgp.app.demo.machines import MACHINES
 from tgp.app.demo.operator import RESTARTS, DemoOperator, settings_at, watches_at
@@ -37,8 +38,6 @@ from tgp.app.demo.scenario import (
     WithdrawKeys,
     plan,
 )
-from tgp.app.demo.speed_text import speed_text, world_seconds
-from tgp.app.demo.stall_free_loop import StallFreeLoop
 from tgp.app.demo.world import EmbeddedWorld, container_log, stretched
 from tgp.app.null_adapters import no_http
 from tgp.ports.http import Call, Reply

@@ -211,4 +211,4 @@ def test_an_unknown_provider_is_not_released(money):
     result = money.tgp("release", "provider/vastt")
 
     assert result.exit_code == 2
-    assert "there is no provider 'vastt'" in result.output
+    assert "There is no provider 'vastt'" in result.output

@@ -314,7 +314,7 @@ def test_a_pool_goes_into_the_namespace_that_was_named(newcomer):
 
 
 def test_a_tailnet_that_refuses_the_client_is_a_gap(newcomer):
-    result = newcomer.init("--provider", "vultr", "--yes", given=f"{newcomer.vultr.key}\nnobody\ntskey-client-nobody\n")
+    result = newcomer.init("--provider", "vultr", "--yes", given=f"{newcomer.vultr.key}\nabsent\ntskey-client-absent\n")
 
     assert result.exit_code == 1
     assert "✗ Tailscale" in result.output
@@ -375,7 +375,7 @@ def test_headscale_without_an_address_is_a_gap(newcomer):
 def test_a_question_without_a_terminal_is_wrong_use(newcomer):
     assert newcomer.init("--provider", "vultr").exit_code == 2
     assert newcomer.init("--provider", "vultr", "-o", "yaml").exit_code == 2
-    assert newcomer.init("--provider", "nobody", "--yes").exit_code == 2
+    assert newcomer.init("--provider", "absent", "--yes").exit_code == 2
 
 
 def test_a_key_of_the_terminal_is_used_without_a_question(newcomer, monkeypatch):

@@ -17,7 +17,7 @@ from tgp.core.model.object_key import ObjectKey
 from tgp.interfaces.cli.interrupt import INTERRUPTED
 from tgp.interfaces.cli.node import node
 from tgp.services.owned_machines import OwnedMachineState
-from tgp.services.request_documents import Look
+from tgp.services.request_answers import Look
 from tgp.sim.node_bootstrap import NodeFault
 
 BOX = "cellar-1"

@@ -13,8 +13,9 @@ from tgp.app.main import tgp
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.resources import Resources
-from tgp.interfaces.cli.nodes import as_document, render, state_of
-from tgp.services.nodes import OTHER, OWNED, RENTED, MachineNode, NodesReport
+from tgp.interfaces.cli.nodes import render
+from tgp.services.documents.nodes import nodes_report
+from tgp.services.nodes import OTHER, OWNED, RENTED, MachineNode, NodesReport, state_of
 
 __all__ = ["cluster"]  # the fixture
 
@@ -46,7 +47,7 @@ def test_every_machine_is_a_row_with_use_price_age_and_address():
     assert rented.split()[:8] == ["gpu-train", "vultr", "Ready", "L40S", "1/2", "$1.20", "120m", "2m37s"]
     assert rented.split()[8:] == ["100.81.48.52", "ml/train"]
     assert owned.split() == ["cellar-1", "owned", "Off", "-", "0/4", "-", "-", "-", "-", "-"]
-    assert [row["bootSeconds"] for row in as_document(REPORT)["nodes"]] == [157, None, None]
+    assert [row["bootSeconds"] for row in nodes_report(REPORT)["nodes"]] == [157, None, None]
     assert other.split()[:3] == ["server", "other", "Ready"]
     assert "3 of 8 GPUs in use; $1.20 an hour for 1 machine." in words(REPORT)
     assert words(REPORT).splitlines()[-1] == "next: tgp why node/gpu-train"
@@ -63,7 +64,7 @@ def test_a_machine_of_yours_that_a_request_waits_for_is_not_off():
     waited_for = MachineNode("cellar-1", OWNED, None, request=TRAIN, gpus=4)
 
     assert state_of(waited_for) == "NotReady"
-    assert as_document(NodesReport(after(0), (waited_for,)))["nodes"][0]["request"] == {
+    assert nodes_report(NodesReport(after(0), (waited_for,)))["nodes"][0]["request"] == {
         "namespace": "ml",
         "name": "train",
     }

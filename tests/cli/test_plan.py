@@ -25,7 +25,7 @@ from tgp.interfaces.cli.plan_view import proof_words
 from tgp.ports.cluster import Forbidden
 from tgp.services.cluster_reads import ClusterReads
 from tgp.services.manifest_pods import pods_in
-from tgp.services.plan_documents import PodPlan
+from tgp.services.plan_answers import PodPlan
 from tgp.services.plan_world import seen_by_user
 
 R = TypeVar("R", bound=ObjectRecord)

@@ -34,14 +34,15 @@ from tgp.core.model.source import source_of
 from tgp.core.model.workload import DaemonSet
 from tgp.core.requests.purchase import NoPurchase, Purchase
 from tgp.interfaces.cli.rent import checked, manifest_of, rent, spec_of
-from tgp.interfaces.cli.rent_view import as_document, cost_words, limits_words, render
+from tgp.interfaces.cli.rent_view import cost_words, limits_words, render
 from tgp.ports.cloud import Listing
 from tgp.ports.cluster import AlreadyExists, WriteUnknown
 from tgp.ports.http import NoAnswer
 from tgp.services.credentials import ProviderAccess
+from tgp.services.documents.rent import rent_plan
 from tgp.services.market import MarketService
 from tgp.services.purchase_preview import ClusterState, planned
-from tgp.services.request_documents import PriceSource, RentPlan
+from tgp.services.request_answers import PriceSource, RentPlan
 from tgp.services.requests import RequestService
 
 KEYS = ("VAST_API_KEY", "RUNPOD_API_KEY", "LAMBDA_LABS_API_KEY", "PAPERSPACE_API_KEY", "VULTR_API_KEY")
@@ -501,7 +502,7 @@ def test_yaml_is_a_manifest_to_apply_and_json_the_plan():
 
 
 def test_a_plan_that_waits_has_no_price_for_programs():
-    plan = as_document(RentPlan(wanted(), after(0), STAY), created=False)
+    plan = rent_plan(RentPlan(wanted(), after(0), STAY), created=False)
 
     assert (plan["fits"], plan["usdPerHour"], plan["reason"]) == (False, None, "NoOfferFits")
 
@@ -615,7 +616,7 @@ def test_a_class_that_names_no_namespaces_serves_none_where_the_operator_require
 
     assert "stopped by" not in before.output
     assert "stopped by  GPUNodeClass standard does not allow this namespace" in refused.output
-    assert "stopped by  the implicit class does not allow this namespace" in implicit.output
+    assert "stopped by  The implicit class does not allow this namespace" in implicit.output
 
 
 def test_a_person_is_asked_and_no_is_the_default(cluster: Mounted, tmp_path: Path):
@@ -691,5 +692,5 @@ def test_a_cluster_without_a_class_plans_with_the_keys_at_hand(tmp_path: Path, w
         poor = on(server, "--gpu", "L40S", "--dry-run")
 
     assert answer.exit_code == 0, answer.output
-    assert "there is no GPUNodeClass" in answer.output
+    assert "There is no GPUNodeClass" in answer.output
     assert poor.exit_code == 3

@@ -15,9 +15,10 @@ from tests.cli.test_rent import BARE
 from tests.contracts.kubectl.mounted import Mounted
 from tgp.app.main import main, tgp
 from tgp.interfaces.cli import status as status_command
-from tgp.interfaces.cli.status_view import as_document, next_command, render, rows_of
+from tgp.interfaces.cli.status_view import next_command, render
 from tgp.ports.cluster import ClusterBusy
-from tgp.services.request_documents import ClusterStatus
+from tgp.services.documents.requests import status_report, status_rows
+from tgp.services.request_answers import ClusterStatus
 
 NOW = after(3600)
 SEVERAL = ClusterStatus(NOW, (READY, WAITING, FINISHED, FAILED), {"gpu-train": 2})
@@ -60,8 +61,8 @@ def test_a_narrow_terminal_keeps_phase_money_and_end():
 
 
 def test_what_does_not_serve_is_looked_at_first():
-    assert next_command(rows_of(SEVERAL)[:2]) == "tgp why request/ml/train"
-    assert next_command(rows_of(replace(SEVERAL, requests=(READY,)))) == "tgp watch request/ml/train"
+    assert next_command(status_rows(SEVERAL)[:2]) == "tgp why request/ml/train"
+    assert next_command(status_rows(replace(SEVERAL, requests=(READY,)))) == "tgp watch request/ml/train"
     assert next_command([]) == "tgp rent --help"
 
 
@@ -69,7 +70,7 @@ def test_rights_that_reach_less_far_are_told():
     told = words(ClusterStatus(NOW, (READY,), None, only="ml"))
 
     assert "Only namespace ml: you may not list requests in others." in told
-    assert as_document(ClusterStatus(NOW, (READY,), None))["requests"][0]["pods"] is None
+    assert status_report(ClusterStatus(NOW, (READY,), None))["requests"][0]["pods"] is None
 
 
 def test_an_end_that_has_come_is_due():

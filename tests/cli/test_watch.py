@@ -40,12 +40,12 @@ from tgp.adapters.kube.connect import Connection
 from tgp.api.values import rfc3339
 from tgp.core.model.event import Event
 from tgp.core.model.object_key import ObjectKey
+from tgp.core.reports.request_timeline import StepMark, timeline_of
 from tgp.interfaces.cli.request_name import read_name
-from tgp.interfaces.cli.timeline import StepMark, timeline_of
 from tgp.interfaces.cli.watch import watch
 from tgp.interfaces.cli.watch_view import WatchPrinter, render
 from tgp.ports.http import HttpError, NeverLeft
-from tgp.services.request_documents import Look
+from tgp.services.request_answers import Look
 from tgp.services.requests import RequestService
 
 LIFE = (

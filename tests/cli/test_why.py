@@ -34,8 +34,10 @@ from tgp.core.classes.nodeclass import Gap
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.requests.purchase import NoPurchase
 from tgp.core.requests.purchase_stops import NEEDS_USER
-from tgp.interfaces.cli.why_view import AWAITED, advice, as_document, next_command, obstacles, render, timeline_of
-from tgp.services.request_documents import Enquiry, Holder, RentPlan
+from tgp.interfaces.cli.why_view import AWAITED, render, timeline_of
+from tgp.services.documents.requests import request_reason
+from tgp.services.request_advice import advice, next_command, obstacles
+from tgp.services.request_answers import Enquiry, Holder, RentPlan
 from tools.reasons import REQUEST, given
 
 CLASS = {
@@ -78,7 +80,7 @@ def test_a_request_that_waits_says_for_what_since_when_and_what_was_nearest():
 @pytest.mark.parametrize(
     ("reason", "until"),
     [
-        ("NodeClassNotReady", "until       its class is ready; waiting costs nothing"),
+        ("NodeClassNotReady", "until       the class is ready; waiting costs nothing"),
         ("NodeClassNotFound", "until       the cause is corrected; waiting costs nothing"),
     ],
 )
@@ -271,7 +273,7 @@ def test_no_line_is_longer_than_the_terminal(request_, width):
 
 
 def test_programs_read_the_same_answer():
-    found = as_document(asked(LIMITED, holders=HOLDERS, held=True, hold="why not"))
+    found = request_reason(asked(LIMITED, holders=HOLDERS, held=True, hold="why not"))
 
     assert found["kind"] == "RequestReason"
     assert found["reason"] == "LimitReached"
@@ -291,7 +293,7 @@ def test_every_reason_to_wait_says_what_ends_it():
     ("reason", "words"),
     [
         ("PurchasesPaused", "purchases are resumed (tgp release); waiting costs nothing"),
-        ("Restored", "it is deleted: a restored copy never buys; waiting costs nothing"),
+        ("Restored", "the request is deleted: a restored copy never buys; waiting costs nothing"),
         ("LaunchOutcomePending", "until then a machine may be billed"),
         ("NoOfferFits", "an offer fits; waiting costs nothing"),
         ("OfANewerVersion", "the cause is gone; waiting costs nothing"),

@@ -20,7 +20,7 @@ from tgp.core.pools.planner.world import Order
 from tgp.core.pools.runaway import UNUSABLE, UnusableMachine, line_of
 from tgp.interfaces.cli.request_name import read_subject
 from tgp.interfaces.cli.why_plan_view import pod_rows
-from tgp.services.plan_documents import PodEnquiry, PodPlan
+from tgp.services.plan_answers import PodEnquiry, PodPlan
 from tgp.services.plan_enquiries import WAITS, state_of
 
 __all__ = ["cluster"]  # a fixture

@@ -75,7 +75,7 @@ class WarmProgram:
 
 @contextmanager
 def warm(environment: Path, program: Path, *modules: str, own: str = "-") -> Iterator[WarmProgram]:
-    """`program` in the vendor's environment, after these modules; those of the package `own` come anew in each run."""
+    """`program` in the vendor's environment, after these modules; those of `own` are loaded again in each run."""
     command = (str(environment / "bin" / "python"), "-X", "utf8", str(WARM), str(program), own, *modules)
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True

@@ -57,7 +57,7 @@ def test_another_lock_is_another_environment(places, monkeypatch, tmp_path):
     assert client_environment("tiny", "tiny==1.0", said.append, environ) != first
 
 
-def test_a_half_made_environment_is_made_anew(places, monkeypatch):
+def test_a_half_made_environment_is_made_again(places, monkeypatch):
     """A run that died between the two steps leaves nothing that a later run would trust."""
     environ, said = places
     made(monkeypatch, fails=True)

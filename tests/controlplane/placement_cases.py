@@ -55,7 +55,7 @@ class Case:
     nodes: list[Object] = field(default_factory=list)
     volumes: list[Object] = field(default_factory=list)
     claims: list[Object] = field(default_factory=list)
-    residents: list[Object] = field(default_factory=list)  # pods with a nodeName: nobody has to place them
+    residents: list[Object] = field(default_factory=list)  # pods with a nodeName: no scheduler has to place them
     pods: list[Object] = field(default_factory=list)  # one after another
 
 

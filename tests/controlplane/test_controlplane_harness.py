@@ -171,8 +171,8 @@ def test_a_port_taken_at_the_last_moment_is_no_error_and_nothing_is_left_after_s
     monkeypatch: pytest.MonkeyPatch, runs
 ):
     """The port is chosen before the API server binds it; if another process takes it, that costs one more try."""
-    with socket.create_server(("127.0.0.1", 0)) as somebody:
-        busy = somebody.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+        busy = stranger.getsockname()[1]
         really_free = plane.free_port
         monkeypatch.setattr(plane, "free_port", lambda first=0: busy if first == 0 else really_free(first))
         started = ControlPlane().start()
@@ -195,8 +195,8 @@ def test_a_port_taken_at_the_last_moment_is_no_error_and_nothing_is_left_after_s
 
 
 def test_a_busy_port_is_passed_over_for_the_next():
-    with socket.create_server(("127.0.0.1", 0)) as somebody:
-        busy = somebody.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+        busy = stranger.getsockname()[1]
 
         assert plane.free_port(busy) > busy
 

@@ -298,7 +298,7 @@ LATER_FIELD = "              ofTomorrow:\n                type: string\n"
 
 
 def test_the_kinds_do_not_go_back_to_older_ones(admin, helm, tmp_path):
-    """They would remove what live requests have in newer fields. Whoever wants that says so on the kind."""
+    """They would remove what live requests have in newer fields. A user who wants that says so on the kind."""
     where = f"--namespace={NAMESPACE}"
     numbers = ("get", "crd/gpurequests.tgp.io", "-o", r"jsonpath={.metadata.labels.tgp\.io/kinds}")
     relabel = ("label", "crd/gpurequests.tgp.io", f"{NUMBER_LABEL}-", "--dry-run=server")

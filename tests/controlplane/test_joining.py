@@ -454,7 +454,7 @@ def test_an_approval_by_others_is_noticed(env: JoinEnv):
         with env.kubelet() as kubelet:
             for attempt in range(10):  # who is faster is luck: we do not approve another name
                 try:
-                    do(kubelet.bootstraps(user=f"system:node:somebody-else-{attempt}"))
+                    do(kubelet.bootstraps(user=f"system:node:another-tenant-{attempt}"))
                     break
                 except Denied:
                     continue
@@ -497,7 +497,7 @@ class Mint:
         account = find_target(str(self.plane.kubeconfig_for_service_account(OURS, "tgp-operator")))
         async with reaching(account) as http:
             tokens = BootstrapTokens(KubeCluster(http, SystemEntropy()), SystemEntropy(), SystemClock())
-            shown = await tokens.mint(token, "anybody", datetime.now(UTC) + lasts)
+            shown = await tokens.mint(token, "any-node", datetime.now(UTC) + lasts)
             try:
                 match then:
                     case "extend":
@@ -507,7 +507,7 @@ class Mint:
                         await tokens.remove(token)
                 await asyncio.sleep(sleeps_s)
                 told = TalosGuest(
-                    "anybody",
+                    "any-node",
                     token=shown.reveal(),
                     endpoint=self.plane.url,
                     authority=self.plane.ca_file.read_bytes(),
@@ -582,7 +582,7 @@ def test_the_operator_may_not_do_more_than_that(env: JoinEnv):
         "kind": CERTIFICATE_SIGNING_REQUEST.kind,
         "metadata": {"name": "somebodys-client"},
         "spec": {
-            "request": b64encode(signing_request("somebody", ()).certificate).decode(),
+            "request": b64encode(signing_request("stranger", ()).certificate).decode(),
             "signerName": "kubernetes.io/kube-apiserver-client",
             "usages": ["digital signature", "client auth"],
         },

@@ -65,12 +65,12 @@ def a_kubeconfig(plane: ControlPlane, where: Path, user: dict[str, Any], **clust
         "current-context": "here",
         "contexts": [
             {"name": "here", "context": {"cluster": "plane", "user": "me", "namespace": "team"}},
-            {"name": "stranger", "context": {"cluster": "plane", "user": "nobody"}},
+            {"name": "stranger", "context": {"cluster": "plane", "user": "absent"}},
         ],
         "clusters": [
             {"name": "plane", "cluster": {"server": plane.url, "certificate-authority": str(plane.ca_file), **cluster}}
         ],
-        "users": [{"name": "me", "user": user}, {"name": "nobody", "user": {"token": "not-a-token"}}],
+        "users": [{"name": "me", "user": user}, {"name": "absent", "user": {"token": "not-a-token"}}],
     }
     path = where / "config"
     path.write_text(json.dumps(document))

@@ -158,7 +158,7 @@ spec: {nodeClassRef: {name: nowhere}}
         "tgp-operator-secret",
         "-n",
         "tgp-system",
-        "--from-literal=VULTR_API_KEY=nobody-sees-this",
+        "--from-literal=VULTR_API_KEY=never-to-be-seen",
     )
     until(lambda: ready(admin, "gpunodeclass/rented") == "JoinSecretMissing")
     apply(admin, json.dumps(join_secret()))
@@ -170,7 +170,7 @@ spec: {nodeClassRef: {name: nowhere}}
 
     assert operator.wait(PATIENCE_S) == 0
     assert holder(admin) == ""
-    assert b"nobody-sees-this" not in operator.log.read_bytes()
+    assert b"never-to-be-seen" not in operator.log.read_bytes()
 
 
 @pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGSTOP])

@@ -64,7 +64,7 @@ from tgp.core.requests import (
     termination_reasons,
 )
 from tgp.interfaces.cli import down, node, offers_view, rent, status
-from tgp.services import setup_documents
+from tgp.services import setup_plan
 from tgp.sim import scaled
 from tgp.sim.checkers import holds, joining, leader_terms, money
 from tgp.sim.checkers import moves as move_checkers
@@ -310,8 +310,8 @@ FIGURES = (
     Figure(WEBHOOK, "`minOnTime` | `{}`", default_of(PowerMachine, "min_on_time")),
     Figure(AUTOPROVISION, "on for at least {}", default_of(PowerMachine, "min_on_time")),
     Figure(AUTOPROVISION, "off for at least {}", default_of(PowerMachine, "min_off_time")),
-    Figure(FIRST_STEPS, "machines go after {} without pods", duration(setup_documents.IDLE, "")),
-    Figure(FIRST_STEPS, "are replaced after {}", duration(setup_documents.LONGEST_LIFE, "")),
+    Figure(FIRST_STEPS, "machines go after {} without pods", duration(setup_plan.IDLE, "")),
+    Figure(FIRST_STEPS, "are replaced after {}", duration(setup_plan.LONGEST_LIFE, "")),
     Figure(WEBHOOK, "`minOffTime` | `{}`", default_of(PowerMachine, "min_off_time")),
     Figure(WEBHOOK, "cools down for {}, doubling", cooldown.FIRST_COOLDOWN),
     Figure(WEBHOOK, "doubling to {}, and its pods", cooldowns.LONGEST_COOLDOWN),
@@ -462,7 +462,8 @@ PARTS = {
 
 def amounts(path: Path) -> Iterator[tuple[str, int, int]]:
     """Each `amount(usual, proving)` of a file, with the name that it is given; empty: none."""
-    for place in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    text = path.read_text(encoding="utf-8")
+    for place in ast.walk(ast.parse(text)) if "amount(" in text else ():
         for child in ast.iter_child_nodes(place):
             if not (isinstance(child, ast.Call) and isinstance(child.func, ast.Name) and child.func.id == "amount"):
                 continue

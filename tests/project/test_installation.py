@@ -8,7 +8,7 @@ from ruamel.yaml import YAML
 from bench.install import PAGE, WANTED, documented
 from tgp.interfaces.cli.init_view import first_job
 from tgp.services.setup import INSTALL
-from tgp.services.setup_documents import SetupAnswers
+from tgp.services.setup_plan import SetupAnswers
 
 ROOT = Path(__file__).parents[2]
 

@@ -10,7 +10,7 @@ from tgp.adapters.clouds.registry import facts_of
 from tgp.api.common import PROVIDERS
 from tgp.core.model.offer import Stock
 from tgp.interfaces.cli.offers_view import SHORT_JOINS
-from tgp.services.market_documents import JOINS, STOCK
+from tgp.services.market_answers import JOINS, STOCK
 
 ROOT = Path(__file__).resolve().parents[2]
 RULES = ROOT / "src" / "tgp" / "core" / "classes"

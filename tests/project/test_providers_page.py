@@ -60,7 +60,7 @@ def relied_on(facts: CloudFacts) -> dict[str, str]:
     return {
         "provider": f"`{facts.provider}`",
         "listing lag": _span(facts.listing_lag),
-        "billed price": "told" if facts.tells_billed_price else "not told",
+        "billed price": "reported" if facts.tells_billed_price else "not reported",
         "ends a machine by itself": f"within {facts.longest_run.days} days" if facts.longest_run else "no",
         "calls at most": _rates(facts),
         "offers asked": f"every {_span(facts.refresh_every)}"

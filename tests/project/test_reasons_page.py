@@ -44,9 +44,9 @@ def test_reasons_that_other_pages_are_held_to_are_there(given):
     assert (waits() | {each.value for each in TerminationReason}) - of_requests == set()
 
 
-def test_every_reason_says_something():
+def test_every_reason_says_something(given):
     """A message that is computed has a remark; a remark that no reason needs is removed."""
-    page = reasons.markdown()
+    page = reasons.page_of(given)
 
     assert re.findall(rf"^\| `(\w+)` \|.*\| {reasons.GAP}* \|$", page, re.MULTILINE) == []
     assert [reason for reason, remark in reasons.REMARKS.items() if f" {remark} |" not in page] == []

@@ -150,7 +150,7 @@ def test_a_part_that_breaks_down_is_a_failure_although_no_test_failed(room):
     assert "test_last ran" in told
 
 
-@pytest.mark.parametrize("code", ["import nothing_of_this_name\n", "def test_it(nobody): pass\n", ""])
+@pytest.mark.parametrize("code", ["import nothing_of_this_name\n", "def test_it(absent): pass\n", ""])
 def test_what_cannot_even_begin_is_a_failure(room, code):
     """An import that fails, a fixture that does not exist, no test at all."""
     (run,) = side_by_side([a_part(room, code)], Seen(), 1)

@@ -103,7 +103,7 @@ def test_who_is_not_root_is_told_what_is_missing(monkeypatch):
 
 
 def test_what_wg_would_not_read_is_not_read_here_either():
-    assert peers_of("# nobody\n") == []
+    assert peers_of("# absent\n") == []
     assert peers_of("[Peer]\nPublicKey = k # hers\nAllowedIPs = 10.0.0.2/32, fd00::2/128\n") == [
         Peer("k", ("10.0.0.2/32", "fd00::2/128"))
     ]

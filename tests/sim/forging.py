@@ -76,7 +76,7 @@ def aimed_status(luck: Random, knows: Knowledge, aim: str) -> dict[str, Any]:
     if aim == ORDER:
         row |= {"epoch": luck.choice(knows.epochs), "reservedAt": MOMENTS[0]}
         return status
-    row |= {"epoch": "nobody/0", "instanceId": luck.choice(knows.instances)}
+    row |= {"epoch": "absent/0", "instanceId": luck.choice(knows.instances)}
     if aim == END:
         row |= {"outcome": "Launched", "launchedAt": MOMENTS[0]}
         told = {"status": "True", "reason": "Deleted", "message": "forged", "lastTransitionTime": MOMENTS[0]}
@@ -90,7 +90,7 @@ def idle_status(knows: Knowledge, node: str, since: str) -> dict[str, Any]:
     provider = account.partition("-")[0]
     offer = {"provider": provider, "instanceType": node, "gpuType": "RTX4090", "gpuCount": 1, "hourlyPrice": "0.01"}
     row = {"number": 1, "token": f"tgp-{knows.cluster}-{knows.uid}-1", "offer": offer, "account": account}
-    row |= {"epoch": "nobody/0", "reservedAt": since, "launchedAt": since, "outcome": "Launched", "instanceId": "i-1"}
+    row |= {"epoch": "absent/0", "reservedAt": since, "launchedAt": since, "outcome": "Launched", "instanceId": "i-1"}
     told = {"status": "True", "reason": "Forged", "message": "forged", "lastTransitionTime": since}
     held = [{"type": name, **told} for name in ("Launched", "Registered", "Initialized", "Ready")]
     moments = {"readyAt": since, "idleSince": since}
@@ -105,7 +105,7 @@ def lost_status(kind: str, cluster: str, uid: str, account: str, now: datetime) 
     provider, moment = account.partition("-")[0], rfc3339(now)
     offer = {"provider": provider, "instanceType": "x", "hourlyPrice": "40.00", "gpuType": "H100", "gpuCount": 8}
     row = {"number": 9, "token": f"tgp-{cluster}-{plain_uid(uid)}-9", "account": account, "offer": offer}
-    row |= {"epoch": "nobody/0", "reservedAt": moment, "launchedAt": moment, "hourlyPrice": "40.00"}
+    row |= {"epoch": "absent/0", "reservedAt": moment, "launchedAt": moment, "hourlyPrice": "40.00"}
     status: dict[str, Any] = {"attempts": [row], "nodeClass": "rented", "phase": "Pending", "readyAt": moment}
     if kind == "lost":
         row |= {"endedAt": moment, "outcome": "Lost", "countsUntil": MOMENTS[1]}
@@ -162,7 +162,7 @@ def _attempt(luck: Random, knows: Knowledge, number: int) -> dict[str, Any]:
         "credentials": f"{secret}/{key}",
         "endpoint": knows.endpoint,
         "settings": json.dumps(settings if provider != "webhook" else {"machines": [machine]}),
-        "epoch": luck.choice((*knows.epochs, "nobody/0")),
+        "epoch": luck.choice((*knows.epochs, "absent/0")),
         "reservedAt": MOMENTS[0],
         "instanceId": luck.choice((*knows.instances, "")),
         "hourlyPrice": "0.01",

@@ -30,11 +30,11 @@ from tgp.core.access.certificate import (
     service_names,
 )
 from tgp.core.access.token import AUDIENCE, TOKEN_HEADER
-from tgp.interfaces.offer_list import read_offer_list
 from tgp.interfaces.web.api_pages import ENTRIES
 from tgp.interfaces.web.gate import PER_ADDRESS
 from tgp.interfaces.web.offers_page import PARAMETERS
 from tgp.ports.http import Call, Reply
+from tgp.services.documents.market import read_offer_list
 from tgp.sim.world import KUBERNETES, World
 
 HTTPS = Settings(https_listen="127.0.0.1:8443")

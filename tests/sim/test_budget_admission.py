@@ -216,7 +216,7 @@ def test_gates_are_lifted_by_the_next_leader_too(world):
     a_team_pod(world, "waits")
     world.processes["operator-0"].crash(restart_after=1800)
     world.run(minutes=70)
-    assert gated(world) == [], "the window moved on while nobody led, and the next leader saw it"
+    assert gated(world) == [], "the window moved on while no replica led, and the next leader saw it"
 
 
 def test_policies_that_are_missing_are_said_with_what_to_do_and_enforcement_goes_on(world):

@@ -24,7 +24,7 @@ FAULTY_STEPS = amount(5, 60)  # each takes ten times as long: connections break,
 
 
 def wipe(world: World, luck: Random) -> None:
-    """While a leader looks: what is wiped while nobody does is lost, and that is said."""
+    """While a leader looks: what is wiped while no leader looks is lost, and that is said."""
     world.run(minutes=1)
     if all(process.running for process in world.processes.values()):
         change = {"status": {"account": luck.choice((None, "nonsense")), "consumedGpuHours": "0"}}

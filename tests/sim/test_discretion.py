@@ -35,7 +35,7 @@ from tgp.sim.world import KUBERNETES, World
 
 APPROVE = ("approve", "certificates.k8s.io", "signers")
 NO_RIGHT = ("get", "", "")  # what every authenticated user may
-VALUE = "x7-nobody-sees-this-value"
+VALUE = "x7-never-to-be-seen-value"
 BUDGET = {
     "selector": {"matchLabels": {"team": "a"}},
     "quota": {"gpuHours": 1, "windowHours": 1},

@@ -309,7 +309,7 @@ def test_what_is_seen_without_a_wire_is_what_the_wire_shows(world):
         lean = FastCloud(client, SharedProvider(simulator, place()), world, host)
         names = [machine.id for machine in made]
         for cloud in (lean, client):
-            assert (await cloud.status("nobody")) is None
+            assert (await cloud.status("absent")) is None
         assert await lean.owned("tgp-") == await client.owned("tgp-")
         assert [await lean.status(name) for name in names] == [await client.status(name) for name in names]
         assert await lean.offers() == await client.offers()
@@ -374,13 +374,13 @@ def test_a_machine_that_its_provider_hides_is_not_overdue():
         )
         simulator.fault = simulator.verb = None
         for _ in range(24):
-            here.world.trace.note("nobody", "looks")
+            here.world.trace.note("absent", "looks")
             here.world.run(seconds=10)
         assert here.orphans.oldest <= 10
 
         with pytest.raises(Violation, match="I2"):
             for _ in range(32):
-                here.world.trace.note("nobody", "looks")
+                here.world.trace.note("absent", "looks")
                 here.world.run(seconds=10)
 
 

@@ -16,10 +16,10 @@ from tests.sim.test_leadership_status import Replica
 from tgp.api.resource import CLUSTER_ROLE, GPU_REQUEST, NAMESPACE, POD
 from tgp.app.settings import Settings
 from tgp.core.access.token import TOKEN_HEADER
-from tgp.interfaces.documents.schemas import DOCUMENTS
 from tgp.interfaces.web.api_pages import ENTRIES, USUAL_ROWS
 from tgp.interfaces.web.gate import accepts
 from tgp.ports.http import Call, Pairs, Reply
+from tgp.services.documents.schemas import DOCUMENTS
 from tgp.sim.world import World
 
 PAGES = sorted({"offers", *(each.resource for each in ENTRIES)})

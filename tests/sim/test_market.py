@@ -264,7 +264,7 @@ def test_a_key_that_may_not_do_everything_is_told_apart_from_one_that_is_refused
     with World("weak") as world:
         furnish(world)
         simulator = open_market(world, "lambdalabs")
-        settings = {"sshKeyName": "a-key-nobody-added"}
+        settings = {"sshKeyName": "a-key-never-added"}
         a_class(world, "rented", providers=[{"name": "lambdalabs", "settings": settings}])
         a_secret(world, "tgp-operator-secret", LAMBDA_LABS_API_KEY=simulator.key)
         world.process("operator", operator_main(ALONE))
@@ -272,7 +272,7 @@ def test_a_key_that_may_not_do_everything_is_told_apart_from_one_that_is_refused
         found, reason, message = condition(world, "rented", "CredentialsValid")
 
         assert (found, reason) == ("False", "KeyTooWeak")
-        assert "a-key-nobody-added" in message
+        assert "a-key-never-added" in message
         asked = simulator.calls[CloudVerb.OFFERS]
         world.run(minutes=30)
         assert simulator.calls[CloudVerb.OFFERS] - asked >= 12

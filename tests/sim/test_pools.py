@@ -246,7 +246,9 @@ def test_a_pool_without_its_class_buys_nothing_and_the_pod_is_told():
         env.world.run(minutes=5)
 
         assert requests(env) == []
-        assert [text for _, text in events_of(env)] == ["no GPUNodePool can buy: see kubectl get gpunodepools -A"]
+        assert [text for _, text in events_of(env)] == [
+            "No GPUNodePool can buy; kubectl get gpunodepools -A shows why."
+        ]
 
 
 def test_pools_with_replicas_order_no_more_than_their_class_allows():

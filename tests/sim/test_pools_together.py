@@ -5,7 +5,7 @@ from tests.sim.cluster.manifests import a_set, a_template
 from tests.sim.lifecycle.a_world import SimEnv, sim_env
 from tests.sim.test_disruption import Watched, disrupted, names, requests, running, serves, taints
 from tests.sim.test_exchanges import POLICY, sells
-from tests.sim.with_pools import begin, pool_of
+from tests.sim.with_pools import begin, events_of, pool_of
 from tgp.api.resource import DEPLOYMENT, GPU_NODE_POOL, NODE
 
 ONE = {"resources": {"nodes": 1}}
@@ -121,6 +121,23 @@ def test_a_pool_that_changes_its_class_in_the_middle_ends_the_move():
         assert watched.least_running == 2
         env.until(lambda: len(env.living()) == 2, minutes=15)
         assert names(env) >= before
-        told = {disrupted(env, row)[1] for row in requests(env)}
-        # Which of the two pools is looked at first decides: the other finds that its replacement was deleted.
-        assert told & {"MoveGivenUp", "ReplacementFailed"}
+        for name in before:
+            (told,) = [message for reason, message in events_of(env, name) if reason == "DisruptionBlocked"]
+            assert "is in a pool of another class now" in told, "whichever of the two pools is looked at first"
+
+
+def test_machines_whose_move_is_given_up_together_say_the_same():
+    """Their replacement is deleted once, for both."""
+    with sim_env("closed") as env:
+        before = full(env)
+        one_for_both(env)
+        env.until(lambda: len(marks(env)) == 3, minutes=120)
+        closed = {"spec": {"disruption": {"budgets": [{"nodes": "0"}]}}}
+        env.world.api.local_api.merge_patch(GPU_NODE_POOL, "default", "pool-1", closed)
+        Watched(env).until(lambda: not marks(env) and taints(env) == [], minutes=15)
+
+        for name in before:
+            (told,) = {message for reason, message in events_of(env, name) if reason == "DisruptionBlocked"}
+            assert "GPUNodePool default/pool-1: spec.disruption.budgets[0] (nodes: 0) allows no more disruption" in told
+        env.until(lambda: len(env.living()) == 2, minutes=15)
+        assert names(env) >= before

@@ -51,8 +51,8 @@ def test_a_machine_whose_gpus_are_gone_for_ten_minutes_is_replaced_first():
         watched = Watched(env)
         watched.until(lambda: len(names(env)) == 2, minutes=5)
         status, reason, message = disrupted(env, of(env, name))
-        assert (status, reason) == ("True", "Unhealthy")
-        assert "0 of 1 nvidia.com/gpu are allocatable" in message
+        assert (status, reason) == ("True", "Ill")
+        assert "has 0 of 1 nvidia.com/gpu allocatable" in message
         watched.until(lambda: name not in names(env) and running(env) == 1)
         assert len(env.living()) == 1
 
@@ -82,7 +82,7 @@ def test_gpus_that_come_back_are_no_illness():
 
 
 def test_each_condition_has_its_own_time():
-    """One that comes and goes does not start another anew."""
+    """One that comes and goes does not start another one again."""
     with sim_env("conditions") as env:
         name = one_machine(env)
         node = node_of(env, name)
@@ -90,7 +90,7 @@ def test_each_condition_has_its_own_time():
         for number in range(3):
             env.world.run(minutes=3)
             set_condition(env, node, "ReadonlyFilesystem", "True" if number % 2 else "False")
-        Watched(env).until(lambda: disrupted(env, of(env, name))[1] == "Unhealthy", minutes=2)
+        Watched(env).until(lambda: disrupted(env, of(env, name))[1] == "Ill", minutes=2)
         assert "KernelDeadlock has been True" in disrupted(env, of(env, name))[2]
         Watched(env).until(lambda: name not in names(env) and running(env) == 1)
 
@@ -100,7 +100,7 @@ def test_a_node_that_is_not_ready_is_ill_where_a_rule_says_so():
     with sim_env("silent-rule") as env:
         name = one_machine(env, settings=replace(ALONE, repair_conditions=("Ready=Unknown/2m",)))
         env.node_bootstrap.fall_silent(node_of(env, name))
-        Watched(env).until(lambda: disrupted(env, of(env, name))[1] == "Unhealthy", minutes=5)
+        Watched(env).until(lambda: disrupted(env, of(env, name))[1] == "Ill", minutes=5)
         assert "Ready has been Unknown" in disrupted(env, of(env, name))[2]
         env.until(lambda: name not in names(env) and running(env) == 1, minutes=20)
 

@@ -91,7 +91,7 @@ TICKS = amount(8, 16)  # quarters of an hour
 
 @pytest.mark.parametrize("kept", [True, False], ids=["pods stay", "pods are deleted"])
 def test_equal_pods_that_are_new_each_time_share_one_count(machines_are: Any, kept: bool):
-    """Somebody creates an equal pod every quarter of an hour, as a scheduler of workflows does."""
+    """A client creates an equal pod every quarter of an hour, as a scheduler of workflows does."""
     with sim_env(f"runaway-bare-{kept}") as env:
         machines_are(foreign_taint)
         begin(env)

@@ -21,7 +21,7 @@ async def terminate(
 ) -> tuple[str, ...]:
     """Returns when two complete lists, a listing lag apart, show nothing under the prefix: the ids it ended.
 
-    A list that fails proves nothing, and the counting begins anew.
+    A list that fails proves nothing, and the counting begins again.
     """
     give_up_at = clock.boottime() + at_most.total_seconds()
     ended: dict[str, None] = {}

@@ -28,7 +28,8 @@ DEFAULT_KEYS = {
     "gcp": "GCP_SERVICE_ACCOUNT_JSON",
 }  # providers with an API key: its name in the operator's Secret, and as an environment variable of a terminal
 KEY_IS_A_FILE = frozenset({"gcp"})  # many lines, so the command reads a file
-PROVIDERS = (*DEFAULT_KEYS, "webhook", "simulated")
+OWNED_PROVIDER = "webhook"  # of machines you own: they are powered on and off, and need no API key
+PROVIDERS = (*DEFAULT_KEYS, OWNED_PROVIDER, "simulated")
 ALIASES = {"vastai": "vast", "vast.ai": "vast", "lambda": "lambdalabs", "lambda-labs": "lambdalabs"}
 PROVIDER_NAMES = (*PROVIDERS, *ALIASES)
 

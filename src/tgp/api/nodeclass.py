@@ -10,6 +10,7 @@ from tgp.api.cel import FORBIDDEN, one_of
 from tgp.api.common import (
     ALIASES,
     DEFAULT_KEYS,
+    OWNED_PROVIDER,
     PROVIDER_NAMES,
     Conditions,
     LabelSelector,
@@ -42,8 +43,8 @@ SETTING_OF = {
     "verifiedOnly": ("vast",),
     "bidMargin": ("vast",),
     "cloud": ("runpod",),
-    "machines": ("webhook",),
-    "electricityPricePerKWh": ("webhook",),
+    "machines": (OWNED_PROVIDER,),
+    "electricityPricePerKWh": (OWNED_PROVIDER,),
 }
 
 # Settings without which a provider launches nothing, and why. A class without one is accepted: its prices can be read.

@@ -16,9 +16,9 @@ if TYPE_CHECKING:  # these load the clients of eight providers, and `tgp --help`
     from tgp.services.budgets import BudgetService
     from tgp.services.cluster import ClusterService
     from tgp.services.market import MarketService
-    from tgp.services.market_documents import Prices
+    from tgp.services.market_answers import Prices
     from tgp.services.plans import PlanService
-    from tgp.services.preflight_documents import CheckReport
+    from tgp.services.preflight_answers import CheckReport
     from tgp.services.requests import RequestService
     from tgp.services.setup import SetupService
     from tgp.services.talos import TalosService
@@ -216,7 +216,7 @@ class CliContext:
     async def check(self, providers: tuple[str, ...], kubeconfig: str, context: str, namespace: str) -> "CheckReport":
         """With the API keys of the cluster's Secrets if a cluster can be reached; else with those of this terminal."""
         from tgp.services.preflight import Preflight, preflight
-        from tgp.services.preflight_documents import CheckReport
+        from tgp.services.preflight_answers import CheckReport
 
         seen = Preflight()
         if not self._world or kubeconfig:  # a simulated market is not related to the cluster of $KUBECONFIG

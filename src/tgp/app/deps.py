@@ -1,7 +1,7 @@
 """What the operator is given of the world, and how its dependencies are made from that."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
 
@@ -21,7 +21,6 @@ from tgp.adapters.telemetry.metrics import Metrics
 from tgp.adapters.telemetry.redaction import Redactor
 from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, GPU_WORKLOAD_BUDGET, LEGACY_BUDGET, NODE
 from tgp.api.values import NEVER
-from tgp.app.leader_http import leader_http
 from tgp.app.null_adapters import NoResolver, no_http
 from tgp.app.settings import Settings
 from tgp.controllers.access.certificate_keeper import LOOK_EVERY
@@ -37,7 +36,7 @@ from tgp.ports.clock import Clock
 from tgp.ports.cluster import Cluster
 from tgp.ports.compute import Compute
 from tgp.ports.entropy import Entropy
-from tgp.ports.http import Http, HttpFactory
+from tgp.ports.http import Call, Http, HttpFactory, NeverLeft, WrappedHttp
 from tgp.ports.journal import Journal
 from tgp.ports.leadership import Fence, LeadershipLost
 from tgp.ports.resolver import Resolver
@@ -186,3 +185,29 @@ def _time_zones() -> frozenset[str]:
     from zoneinfo import available_timezones  # here: it takes 1 MB, and few classes and pools name a zone
 
     return frozenset(available_timezones())
+
+
+def leader_http(dial: HttpFactory, fence: Fence | None) -> HttpFactory:
+    """The same clients; each changing call is valid while we lead, and raises `NeverLeft` where we do not."""
+    if fence is None:
+        return dial
+
+    def leading(base_url: str, *, address: str = "") -> Http:
+        return _LeaderHttp(dial(base_url, address=address), fence)
+
+    return leading
+
+
+class _LeaderHttp(WrappedHttp):
+    def __init__(self, inner: Http, fence: Fence) -> None:
+        super().__init__(inner)
+        self._fence = fence
+
+    def _changed(self, call: Call) -> Call:
+        if not call.changes_things:
+            return call
+        deadline = self._fence.deadline()
+        if deadline is None:
+            # Not NotLeading: a provider's client knows NeverLeft and reads it rightly: nothing was sent.
+            raise NeverLeft(f"{call.method} {call.path} was not sent: this replica does not lead")
+        return replace(call, not_after=deadline if call.not_after is None else min(call.not_after, deadline))

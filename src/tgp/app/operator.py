@@ -47,6 +47,7 @@ from tgp.adapters.telemetry.owned_machines import OwnedMachineCollector, OwnedMa
 from tgp.adapters.telemetry.pools import PoolLimitCollector
 from tgp.adapters.telemetry.requests import RequestCollector
 from tgp.api.budget import GPUWorkloadBudget, LegacyBudget
+from tgp.api.common import OWNED_PROVIDER
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
@@ -91,7 +92,6 @@ from tgp.core.model.facts import (
 )
 from tgp.core.model.hold import hold_of
 from tgp.core.model.object_key import ObjectKey
-from tgp.core.power.orders import PROVIDER as OWNED
 from tgp.core.power.states import by_machine, power_state
 from tgp.ports.cluster import ClusterError
 from tgp.ports.leadership import LeadershipLost, NotLeading
@@ -275,7 +275,7 @@ class Operator:
                 lambda name: stores.nodes.get(ObjectKey("", name)),
                 lambda name: stores.pods.by_index(PODS_BY_NODE, name),
                 self.clock.now,
-                lambda: self.instances.poller.stuck,
+                lambda: self.instances.collector.stuck,
             )
         )
         metrics.show(OwnedMachineCollector(self._owned_machines))
@@ -290,7 +290,7 @@ class Operator:
     def _owned_machines(self) -> Iterable[OwnedMachineRow]:
         stores, used = self.stores, by_machine(self.stores.requests.values())
         shapes = self.pools.memory.types.shapes.items()  # by offer key, whose second part is the machine's name
-        wakes = {key.split("/")[1]: shape for key, shape in shapes if key.startswith(f"{OWNED}/")}
+        wakes = {key.split("/")[1]: shape for key, shape in shapes if key.startswith(f"{OWNED_PROVIDER}/")}
         for node_class in stores.classes.values():
             for name in machines_of(node_class.value) if node_class.value is not None else ():
                 state = power_state(used.get(name), stores.nodes.get(ObjectKey("", name)))

@@ -48,6 +48,7 @@ from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
 from tgp.core.model.secret import Secret
 from tgp.core.model.signing import SigningRequest
+from tgp.core.model.spend import MachineEnd
 from tgp.core.model.storage import Claim, StorageClass, Volume
 from tgp.core.model.workload import DaemonSet, Job, Namespace, PodDisruptionBudget
 from tgp.core.power.node_groups import NodeGroup
@@ -59,6 +60,7 @@ from tgp.ports.entropy import Entropy
 from tgp.ports.http import HttpFactory
 from tgp.ports.journal import Journal
 
+MACHINE_END = Resource("tgp.io", "v1", "machineends", "MachineEnd", namespaced=False)  # never written
 IMPLICIT_CLASS = Resource("tgp.io", "v1", "implicitclasses", "ImplicitClass", namespaced=False)  # never written
 
 
@@ -142,6 +144,8 @@ class Stores:
         self.implicit_class: LocalCache[KubeObject[GPUNodeClass]] = LocalCache(IMPLICIT_CLASS)
         self.all_classes = AllClasses(self.classes, self.implicit_class.store)
 
+        self.machine_ends: LocalCache[MachineEnd] = LocalCache(MACHINE_END)  # as far as this process knows them
+
         self.sources = EventChannel("sources")  # whose offers changed
         self.accesses = EventChannel("accesses")  # of whose machines something new was seen
         self.polls = EventChannel("polls")  # accesses that a controller wants listed now
@@ -155,6 +159,7 @@ class Stores:
     def channels(self) -> tuple[LocalCache[Any], ...]:
         return (
             self.implicit_class,
+            self.machine_ends,
             self.sources,
             self.accesses,
             self.polls,

@@ -28,7 +28,7 @@ from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
 from tgp.ports.cluster import Forbidden, KindsMissing, NotFound
 from tgp.ports.http import HttpError, json_call
-from tgp.services.budget_documents import (
+from tgp.services.budget_answers import (
     BudgetBoard,
     BudgetEnquiry,
     BudgetLine,

@@ -24,7 +24,7 @@ from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.spend import INSTANT
 from tgp.core.pools.capacity import ENDED
 from tgp.core.pools.planner.plan import plan
-from tgp.services.plan_documents import ConsolidationPlan, PlannedExchange
+from tgp.services.plan_answers import ConsolidationPlan, PlannedExchange
 from tgp.services.plan_world import TerminalWorld
 
 

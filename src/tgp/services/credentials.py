@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tgp.adapters.clouds.registry import facts_of
-from tgp.api.common import PROVIDERS, canonical_provider
+from tgp.api.common import OWNED_PROVIDER, PROVIDERS, canonical_provider
 from tgp.api.nodeclass import ProviderSettings
 from tgp.core.model.provider_facts import CloudFacts
 from tgp.core.model.secret import Secret
 from tgp.core.model.source import Source, source_of
 from tgp.ports.http import Call, HttpError, HttpFactory, UnreadableReply
 
-OWNED = "webhook"  # its machines are listed in a class only
 SIMULATED = "simulated"
 LARGEST_KEY_FILE = 64 << 10
 
@@ -51,11 +50,11 @@ def wanted(named: tuple[str, ...], *, simulated: bool) -> list[str]:
     unknown = [name for name in canonical if name not in PROVIDERS]
     if unknown:
         raise NoSuchProvider(f"unknown provider {unknown[0]!r}; known are {', '.join(PROVIDERS)}")
-    if OWNED in canonical:
+    if OWNED_PROVIDER in canonical:
         raise NoSuchProvider("machines you own are listed in a class, not in the market: kubectl describe gpunodeclass")
     if canonical:
         return [name for name in PROVIDERS if name in canonical]
-    return [name for name in PROVIDERS if name != OWNED and (simulated or name != SIMULATED)]
+    return [name for name in PROVIDERS if name != OWNED_PROVIDER and (simulated or name != SIMULATED)]
 
 
 def of_environment(named: tuple[str, ...], environ: Mapping[str, str] = os.environ) -> list[ProviderAccess]:

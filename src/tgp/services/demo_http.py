@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 from tgp.adapters.clouds.registry import facts_of
 from tgp.adapters.image_factory.wire import DEFAULT_URL as FACTORY_URL
 from tgp.adapters.mesh.tailscale.server_flavour import TAILSCALE_API
+from tgp.api.common import OWNED_PROVIDER
 from tgp.ports.http import Http, HttpFactory
 from tgp.ports.resolver import UnknownHost
 from tgp.sim.clouds.registry import SIMULATORS
@@ -23,7 +24,7 @@ class EmbeddedDial:
         self._dial = dial
         self._url = url
         self._providers = {urlsplit(facts_of(name).endpoint).netloc: name for name in SIMULATORS}
-        self._providers[POWER_HOST] = "webhook"
+        self._providers[POWER_HOST] = OWNED_PROVIDER
         self._providers |= {urlsplit(TAILSCALE_API).netloc: TAILSCALE, urlsplit(FACTORY_URL).netloc: FACTORY}
 
     def __call__(self, base_url: str, *, address: str = "") -> Http:  # noqa: ARG002 - one address serves all

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from tgp.api.common import DEFAULT_KEYS, PROVIDERS, canonical_provider
+from tgp.api.common import DEFAULT_KEYS, OWNED_PROVIDER, PROVIDERS, canonical_provider
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import Attempt
 from tgp.controllers.market.credentials import credentials_for
@@ -29,7 +29,6 @@ from tgp.ports.http import HttpError
 from tgp.ports.secret_reader import SecretReader
 from tgp.services.confirmed import Confirmed
 
-OWNED = "webhook"
 ASK_WITHIN = 60.0  # seconds for one account, waiting for its rate limit included
 AT_ONCE = 16  # accounts asked at the same time
 
@@ -112,7 +111,7 @@ class InventoryService:
             facts.title,
             facts.listing_lag,
             wanted=wanted.named or bool(wanted.attempts),
-            owned=access.provider == OWNED,
+            owned=access.provider == OWNED_PROVIDER,
         )
         try:
             async with asyncio.timeout(ASK_WITHIN):
@@ -141,7 +140,7 @@ class InventoryService:
         try:
             return await cloud.owned(cluster_prefix(self._cluster))
         except CannotTell:
-            if wanted.access.provider != OWNED or not wanted.attempts:
+            if wanted.access.provider != OWNED_PROVIDER or not wanted.attempts:
                 raise
         # An owned machine need not report its token; whether it is on may be known.
         seen = [await cloud.status(attempt.instance_id) for attempt in wanted.attempts if attempt.instance_id]
@@ -176,7 +175,7 @@ def _add(found: dict[str, AccountToAsk], more: AccountToAsk) -> None:
 
 def _accesses_of(source: Source) -> list[AccountAccess]:
     """Each owned machine is its own account: one that is silent says nothing about another."""
-    if source.provider == OWNED:
+    if source.provider == OWNED_PROVIDER:
         return [access_of(source, machine.name) for machine in source.settings.machines]
     return [access_of(source)]
 

@@ -4,12 +4,13 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from tgp.api.common import OWNED_PROVIDER
 from tgp.core.model.cloud_errors import CloudError
 from tgp.core.model.instance import Instance
 from tgp.core.model.token import read_token
 from tgp.ports.clouds import Clouds
 from tgp.ports.http import HttpError
-from tgp.services.credentials import OWNED, ProviderAccess
+from tgp.services.credentials import ProviderAccess
 
 ASK_WITHIN = 60.0  # seconds for one provider
 MARK = "tgp-"  # every token of every cluster begins with it
@@ -33,7 +34,7 @@ class MarkedMachines:
 
 
 async def marked_machines(accesses: Iterable[ProviderAccess], clouds: Clouds) -> MarkedMachines:
-    rented = [each for each in accesses if each.source.provider != OWNED]
+    rented = [each for each in accesses if each.source.provider != OWNED_PROVIDER]
     asked = [each for each in rented if not each.keyless]
     answers = await asyncio.gather(*(_ask(each, clouds) for each in asked))
     found = [one for answer in answers if not isinstance(answer, str) for one in answer]

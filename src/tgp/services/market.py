@@ -22,7 +22,7 @@ from tgp.ports.clock import Clock
 from tgp.ports.cloud import KeyReport
 from tgp.services.credentials import ProviderAccess
 from tgp.services.marked_machines import MarkedMachines, marked_machines
-from tgp.services.market_documents import (
+from tgp.services.market_answers import (
     CheckRow,
     Elsewhere,
     KeyVerdict,

@@ -120,3 +120,10 @@ def address_of(node: Node) -> str:
     """Where it is reached; empty: it has reported none."""
     told = dict(node.addresses)
     return next((told[kind] for kind in ADDRESSES if kind in told), "")
+
+
+def state_of(row: MachineNode) -> str:
+    """A machine you own whose Node does not report and that nothing uses is off."""
+    if row.node is not None and row.node.ready:
+        return "Cordoned" if row.node.cordoned else "Ready"
+    return "Off" if row.kind == "owned" and row.request is None else "NotReady"

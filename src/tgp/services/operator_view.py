@@ -13,8 +13,6 @@ from typing import Any, TypeVar
 from tgp.adapters.kube.connect import Connection
 from tgp.adapters.kube.list import ListTarget
 from tgp.adapters.kube.store import Store
-from tgp.api.nodeclass import GPUNodeClass
-from tgp.api.nodepool import GPUNodePool
 from tgp.api.resource import Resource
 from tgp.controllers.deps import Stores
 from tgp.controllers.instances.spend_log import SpendLog
@@ -25,21 +23,33 @@ from tgp.core.classes.default_class import class_name
 from tgp.core.model.cluster_inventory import ClusterInventory
 from tgp.core.model.event import Event
 from tgp.core.model.hold import Hold, hold_of
-from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.record import ObjectRecord
 from tgp.core.model.spend import month_of
 from tgp.core.pools.planner.world import NO_POOL, PoolReason, Unserved
-from tgp.core.reports.cost_report import CostBill, bill_of, costs, month_window
+from tgp.core.reports.cost_report import bill_of, costs, month_window
 from tgp.core.reports.machine_costs import hourly_total, machine_costs
 from tgp.ports.cluster import ClusterBusy, NotFound
 from tgp.ports.compute import Compute
-from tgp.services.budget_documents import BudgetBoard, BudgetEnquiry
 from tgp.services.budgets import BudgetService
 from tgp.services.cluster_reads import ClusterReads
-from tgp.services.nodes import NodesReport, gpu_nodes
-from tgp.services.plan_documents import NodeEnquiry, PlanQuestion, PodEnquiry, PodPlan, PoolEnquiry
-from tgp.services.request_documents import ClusterStatus, Enquiry
+from tgp.services.documents.budgets import BudgetEnquiryDocument, BudgetList, budget_enquiry, budget_list
+from tgp.services.documents.costs import CostReport, cost_report
+from tgp.services.documents.kinds import ClassList, PoolList, class_list, pool_list
+from tgp.services.documents.nodes import NodesReportDocument, nodes_report
+from tgp.services.documents.plans import PodPlanDocument, pod_plan
+from tgp.services.documents.reasons import (
+    NodeReason,
+    PodReason,
+    PoolReasonDocument,
+    node_reason,
+    pod_reason,
+    pool_reason,
+)
+from tgp.services.documents.requests import RequestReason, StatusReport, request_reason, status_report
+from tgp.services.nodes import gpu_nodes
+from tgp.services.plan_answers import PlanQuestion, PodPlan
+from tgp.services.request_answers import ClusterStatus, Enquiry
 from tgp.services.requests import gaps_in_status, holders_of
 
 R = TypeVar("R", bound=ObjectRecord)
@@ -88,31 +98,31 @@ class OperatorView:
 
     # -- lists ---------------------------------------------------------------------------------------------------------
 
-    async def status(self, namespace: str) -> ClusterStatus:
+    async def requests(self, namespace: str) -> StatusReport:
         records = [each for each in await self.reads.requests() or () if namespace in ("", each.key.namespace)]
         requests = tuple(record.value for record in records if record.value is not None)
         nodes = {request.status.node_name for request in requests}
         pods = {name: self._pods_on(name) for name in nodes if name}
-        return ClusterStatus(self.reads.now(), requests, pods)
+        return status_report(ClusterStatus(self.reads.now(), requests, pods))
 
     def _pods_on(self, node: str) -> int:
         there = self.stores.pods.by_index(PODS_BY_NODE, node)
         return sum(not pod.finished and not pod.of_daemon_set for pod in there)
 
-    def pools(self, namespace: str) -> list[KubeObject[GPUNodePool]]:
+    def pools(self, namespace: str) -> PoolList:
         there = (each for each in self.stores.pools.values() if namespace in ("", each.key.namespace))
-        return sorted(there, key=lambda each: each.key)
+        return pool_list(sorted(there, key=lambda each: each.key), self.reads.now())
 
-    def classes(self) -> list[KubeObject[GPUNodeClass]]:
-        return sorted(self.stores.classes.values(), key=lambda each: each.key)
+    def classes(self) -> ClassList:
+        return class_list(sorted(self.stores.classes.values(), key=lambda each: each.key), self.reads.now())
 
-    async def nodes(self) -> NodesReport:
-        return await gpu_nodes(self.reads)
+    async def nodes(self) -> NodesReportDocument:
+        return nodes_report(await gpu_nodes(self.reads))
 
-    async def budgets(self, namespace: str) -> BudgetBoard:
-        return await BudgetService(self.reads).board(namespace)
+    async def budgets(self, namespace: str) -> BudgetList:
+        return budget_list(await BudgetService(self.reads).board(namespace))
 
-    async def cost(self, namespace: str, month: str, by: str) -> CostBill:
+    async def cost(self, namespace: str, month: str, by: str) -> CostReport:
         """Of one month. Raises ClusterError, and ValueError for a month of which the lines are not read."""
         now = self.reads.now()
         month = month or month_of(now)
@@ -121,15 +131,15 @@ class OperatorView:
         requests = [each for each in self.stores.requests.values() if namespace in ("", each.key.namespace)]
         mine = [entry for entry in recorded if namespace in ("", entry.namespace)]
         inventory = ClusterInventory("", self.reads.operator_namespace, now, None, requests=tuple(requests))
-        return bill_of(costs(mine, requests, now), by, window, hourly_total(machine_costs(inventory)))
+        return cost_report(bill_of(costs(mine, requests, now), by, window, hourly_total(machine_costs(inventory))))
 
     # -- plans ---------------------------------------------------------------------------------------------------------
 
-    async def plan(self, namespace: str) -> PodPlan:
+    async def plan(self, namespace: str) -> PodPlanDocument:
         from tgp.services.plans import plan_of  # loads the planner
 
         world = await self._world()
-        return narrowed(await self.compute.run(lambda: plan_of(world, PlanQuestion())), namespace)
+        return pod_plan(narrowed(await self.compute.run(lambda: plan_of(world, PlanQuestion())), namespace), None, None)
 
     async def _world(self) -> Any:
         """With copies of what the plan reads in another thread."""
@@ -142,7 +152,7 @@ class OperatorView:
 
     # -- why -----------------------------------------------------------------------------------------------------------
 
-    async def why_request(self, key: ObjectKey) -> Enquiry:
+    async def why_request(self, key: ObjectKey) -> RequestReason:
         record = _found("GPURequest", key, self.stores.requests)
         if record.value is None:
             raise NotFound(f"GPURequest {key} was written by a newer version and cannot be read")
@@ -152,18 +162,20 @@ class OperatorView:
         node_class = known.value if known is not None else None
         hold = await self.reads.hold()
         others = holders_of(self.stores.requests.values(), name) if name else ()
-        return Enquiry(
-            record.value,
-            self.reads.now(),
-            name,
-            node_class,
-            str(hold) if hold is not None else "",
-            hold is not None,
-            tuple(each for each in others if each.key.namespace == key.namespace),
-            gaps_in_status(node_class) if node_class is not None else (),
+        return request_reason(
+            Enquiry(
+                record.value,
+                self.reads.now(),
+                name,
+                node_class,
+                str(hold) if hold is not None else "",
+                hold is not None,
+                tuple(each for each in others if each.key.namespace == key.namespace),
+                gaps_in_status(node_class) if node_class is not None else (),
+            )
         )
 
-    async def why_pod(self, key: ObjectKey) -> PodEnquiry:
+    async def why_pod(self, key: ObjectKey) -> PodReason:
         from tgp.services.plan_enquiries import WAITS, behind_budget_gate, pod_enquiry, state_of
         from tgp.services.plan_world import VisibleCluster
         from tgp.services.plans import plan_of
@@ -175,21 +187,21 @@ class OperatorView:
             gated = GATE in pod.gates and not (pod.node or pod.finished or pod.deleting)
             labels = home.labels if home is not None else None
             why = behind_budget_gate(pod, labels, self.stores.budgets.values()) if gated else None
-            return pod_enquiry(visible, pod, None, None, why)
+            return pod_reason(pod_enquiry(visible, pod, None, None, why))
         world = await self._world()
         made = await self.compute.run(lambda: plan_of(world, PlanQuestion()))
         refused = (each for each in world.observation.demand.refused if each.pod.uid == pod.uid)
         why = next(((each.reasons[0].reason, each.reasons[0].message) for each in refused), None)
-        return pod_enquiry(world.visible, pod, narrowed(made, key.namespace), None, why)
+        return pod_reason(pod_enquiry(world.visible, pod, narrowed(made, key.namespace), None, why))
 
-    async def why_node(self, name: str) -> NodeEnquiry:
+    async def why_node(self, name: str) -> NodeReason:
         from tgp.services.plan_enquiries import node_enquiry
         from tgp.services.plan_world import VisibleCluster
 
         visible = VisibleCluster(self.stores, self.reads.now(), await self.reads.hold())
-        return node_enquiry(visible, _found("Node", ObjectKey("", name), self.stores.nodes))
+        return node_reason(node_enquiry(visible, _found("Node", ObjectKey("", name), self.stores.nodes)))
 
-    async def why_pool(self, key: ObjectKey) -> PoolEnquiry:
+    async def why_pool(self, key: ObjectKey) -> PoolReasonDocument:
         from tgp.services.plan_enquiries import pool_enquiry
         from tgp.services.plans import plan_of
 
@@ -199,11 +211,11 @@ class OperatorView:
         note = next((each for each in made.pools if each.key == key), None)
         if note is None:
             raise NotFound(f"GPUNodePool {key} was deleted just now")
-        return pool_enquiry(world, pool, made, note)
+        return pool_reason(pool_enquiry(world, pool, made, note))
 
-    async def why_budget(self, key: ObjectKey) -> BudgetEnquiry:
+    async def why_budget(self, key: ObjectKey) -> BudgetEnquiryDocument:
         _found("GPUWorkloadBudget", key, self.stores.budgets)
-        return await BudgetService(self.reads).enquire(key)
+        return budget_enquiry(await BudgetService(self.reads).enquire(key))
 
 
 def months_since(month: str, now: datetime) -> Iterator[str]:

@@ -37,7 +37,7 @@ from tgp.core.requests.node_metadata import pool_uid
 from tgp.core.requests.node_state import users
 from tgp.core.requests.own_node import owners_of
 from tgp.core.requests.protection import protection_of
-from tgp.services.plan_documents import NodeEnquiry, PodEnquiry, PodPlan, PoolEnquiry, PoolNote
+from tgp.services.plan_answers import NodeEnquiry, PodEnquiry, PodPlan, PoolEnquiry, PoolNote
 from tgp.services.plan_world import TerminalWorld, VisibleCluster
 
 BUDGET_GATE = "BudgetGate"  # the reason of a pod that waits for hours of a budget

@@ -26,7 +26,7 @@ from tgp.adapters.kube.records.kinds import (
 )
 from tgp.adapters.kube.store import Store
 from tgp.api.budget import GPUWorkloadBudget
-from tgp.api.common import canonical_provider
+from tgp.api.common import OWNED_PROVIDER, canonical_provider
 from tgp.api.nodeclass import GPUNodeClass, ProviderSettings
 from tgp.api.nodepool import GPUNodePool
 from tgp.api.quantity import NotAQuantity
@@ -60,11 +60,10 @@ from tgp.core.requests.observation import OwningPool
 from tgp.core.requests.purchase import SourceObservation
 from tgp.ports.cluster import Forbidden, KindsMissing, NotFound
 from tgp.services.cluster_reads import NO_KINDS, ClusterReads
-from tgp.services.credentials import OWNED
 from tgp.services.market import MarketService
-from tgp.services.plan_documents import PlanQuestion
+from tgp.services.plan_answers import PlanQuestion
 from tgp.services.purchase_preview import known_offers, without_regions
-from tgp.services.request_documents import PriceSource
+from tgp.services.request_answers import PriceSource
 
 # Of the operator's settings only the defaults are known here.
 SETTINGS = FeatureSettings(namespace="", identity="", lease_duration=timedelta())
@@ -263,7 +262,9 @@ async def world_of(visible: VisibleCluster, market: MarketService, question: Pla
             usable.append(record)
             continue
         known = await known_offers(record.value, market, now)
-        owned = frozenset(each.name for each in record.value.spec.providers if canonical_provider(each.name) == OWNED)
+        owned = frozenset(
+            each.name for each in record.value.spec.providers if canonical_provider(each.name) == OWNED_PROVIDER
+        )
         sources[record.key.name] = tuple(each for each in known.sources if each.provider not in owned)
         if stored := sorted(known.stored - owned):
             unseen.append(f"class {record.key.name}: {', '.join(stored)}: {UNTOLD_SIZES}")
@@ -298,7 +299,7 @@ def _together(book: PriceBook, more: PriceBook, now: datetime) -> PriceBook:
 def _with_owned(book: PriceBook, node_class: GPUNodeClass, now: datetime) -> PriceBook:
     """Machines you own stand in the class itself, with their sizes."""
     for entry in node_class.spec.providers:
-        if entry.enabled and canonical_provider(entry.name) == OWNED and entry.settings is not None:
+        if entry.enabled and canonical_provider(entry.name) == OWNED_PROVIDER and entry.settings is not None:
             offers = tuple(_readable(entry.settings))
             book = book.with_listing(source_for(entry).name, _Listing(offers), now)
     return book

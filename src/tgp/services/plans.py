@@ -30,7 +30,7 @@ from tgp.core.pools.replicas import missing_slots, room_of_replica, world_of_slo
 from tgp.ports.cluster import Forbidden, NotFound
 from tgp.services.cluster_reads import ClusterReads
 from tgp.services.consolidation import consolidation_of
-from tgp.services.plan_documents import (
+from tgp.services.plan_answers import (
     ConsolidationPlan,
     LimitEffect,
     NodeEnquiry,

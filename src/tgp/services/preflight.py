@@ -62,8 +62,8 @@ from tgp.services.cluster_failure import explained, first_step
 from tgp.services.crd_difference import difference, newer
 from tgp.services.credentials import ProviderAccess
 from tgp.services.market import INTERACTIVE_RETRIES, MarketService
-from tgp.services.market_documents import CheckRow
-from tgp.services.preflight_documents import ClusterFinding
+from tgp.services.market_answers import CheckRow
+from tgp.services.preflight_answers import ClusterFinding
 from tgp.services.shipped import operator_rights
 
 # The labels of every rented node, whatever its pool.

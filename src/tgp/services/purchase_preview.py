@@ -42,7 +42,7 @@ from tgp.core.requests.purchase import (
 )
 from tgp.services.credentials import ProviderAccess
 from tgp.services.market import MarketService
-from tgp.services.request_documents import PriceSource, RentPlan
+from tgp.services.request_answers import PriceSource, RentPlan
 
 OTHERS_SHOWN = 2
 ANOTHER_MACHINE = tuple(RejectReason)[: tuple(RejectReason).index(RejectReason.WRONG_COUNT) + 1]

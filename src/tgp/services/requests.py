@@ -45,7 +45,7 @@ from tgp.services.market import MarketService
 from tgp.services.nodes import NodesReport, gpu_nodes
 from tgp.services.owned_machines import OwnedMachineState, owned_machine
 from tgp.services.purchase_preview import ClusterState, planned
-from tgp.services.request_documents import ClusterStatus, Enquiry, Holder, Look, RentPlan
+from tgp.services.request_answers import ClusterStatus, Enquiry, Holder, Look, RentPlan
 
 LOOK_EVERY = 1.0  # seconds between two reads of one object
 EVENTS_EVERY = 3  # looks between two lists of its Events

@@ -44,13 +44,13 @@ from tgp.ports.resolver import Resolver
 from tgp.services.cluster import http_for_clouds
 from tgp.services.credentials import ProviderAccess, of_environment
 from tgp.services.market import INTERACTIVE_RETRIES, MarketService
-from tgp.services.market_documents import OfferQuestion
+from tgp.services.market_answers import OfferQuestion
 from tgp.services.preflight import ClusterPreflight, exposed_api
-from tgp.services.preflight_documents import ClusterFinding
-from tgp.services.setup_documents import ClusterSurvey, PlannedObject, SetupAnswers, TriedProvider, class_manifest
+from tgp.services.preflight_answers import ClusterFinding
+from tgp.services.setup_plan import ClusterSurvey, PlannedObject, SetupAnswers, TriedProvider, class_manifest
 from tgp.services.startup import absent_kinds, allowed, kinds_served
 from tgp.services.talos import decoded
-from tgp.services.talos_documents import Stored
+from tgp.services.talos_answers import Stored
 
 INSTALL = "helm install tgp-operator deploy/charts/tgp-operator --namespace {} --create-namespace"
 ADMINISTRATOR = "kubectl auth whoami"

@@ -37,7 +37,7 @@ from tgp.core.requests.node_metadata import desired_metadata, pool_name
 from tgp.ports.boot import BootRefused
 from tgp.ports.cluster import AlreadyExists, Cluster, ClusterError, Conflict, Forbidden, NotFound
 from tgp.ports.http import Http
-from tgp.services.talos_documents import ConfigChoice, Spread, Stored
+from tgp.services.talos_answers import ConfigChoice, Spread, Stored
 
 R = TypeVar("R", bound=ObjectRecord)
 NVIDIA = "nvidia.com/gpu"

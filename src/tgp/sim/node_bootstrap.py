@@ -20,6 +20,7 @@ from typing import Any
 
 import msgspec
 
+from tgp.api.common import OWNED_PROVIDER
 from tgp.api.resource import NODE
 from tgp.ports.clock import Clock
 from tgp.sim.clouds.fleet import Fleet
@@ -32,7 +33,6 @@ from tgp.sim.mesh.tailnet import JoinRefused, Tailnet
 from tgp.sim.talos_guest import TalosGuest, guest_in
 
 GPU = "nvidia.com/gpu"
-POWER = "webhook"  # the provider whose machines are Nodes already
 PODS = 110
 TEN_YEARS = 3e8  # seconds: never, for a timer
 LATE_BY = (600.0, 1500.0)  # seconds: past most deadlines, before the last
@@ -323,7 +323,7 @@ def boot_identity_of(provider: str, machine: SimulatedMachine) -> BootIdentity |
     """None: it has no config that would make it a Node."""
     if machine.foreign:
         return None
-    if provider == POWER:
+    if provider == OWNED_PROVIDER:
         return BootIdentity(machine.product.sku)
     for text in (machine.user_data.decode(errors="replace"), *_texts(machine.detail)):
         for found in _PLATE.finditer(text):

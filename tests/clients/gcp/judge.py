@@ -195,8 +195,8 @@ def refusals() -> dict[str, Any]:
     empty = f"zones/{ZONE}/machineTypes/a3-highgpu-8g"
     live = compute.Scheduling(on_host_maintenance="MIGRATE")
     scripts: dict[str, Callable[[], Any]] = {
-        "no_such_machine": lambda: machines.get(project=STAGE.project, zone=ZONE, instance="nobody"),
-        "no_such_end": lambda: machines.delete(project=STAGE.project, zone=ZONE, instance="nobody"),
+        "no_such_machine": lambda: machines.get(project=STAGE.project, zone=ZONE, instance="absent"),
+        "no_such_end": lambda: machines.delete(project=STAGE.project, zone=ZONE, instance="absent"),
         "foreign_project": lambda: everything_of("another-owners"),
         "live_migration": lambda: insert(machines, "judged-3", scheduling=live),
         "bad_name": lambda: insert(machines, "Not_A_Name"),

@@ -19,7 +19,7 @@ from tgp.sim.clouds.machine import SimulatedMachine
 from tgp.sim.clouds.simulator import Simulator
 
 WORDS = "this machine cannot be ended in its present state"
-SECOND_KEY = "second-key-of-somebody-else"
+SECOND_KEY = "second-key-of-another-tenant"
 
 Slots: TypeAlias = Callable[[Any], Iterable[tuple[Any, Any]]]  # of a decoded answer: (container, key) of each value
 
@@ -45,7 +45,7 @@ def _whole(key: str) -> tuple[str, ...]:
 
 
 def _second_key(simulator: Simulator, _url: str) -> str:
-    simulator.fleet.accounts.open(Tenant("account-of-somebody-else", "Somebody else"), SECOND_KEY)
+    simulator.fleet.accounts.open(Tenant("account-of-another-tenant", "Another tenant"), SECOND_KEY)
     return SECOND_KEY
 
 

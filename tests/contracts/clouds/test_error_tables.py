@@ -47,7 +47,7 @@ TABLES = [import_module(f"tgp.adapters.clouds.{name}").ERRORS for name in (*MODU
         (400, NO, OutcomeUnknown),
         (400, Said("no"), OrderRefused),
         (423, NO, CloudBusy),
-        (429, None, CloudBusy),  # whoever wrote it: nothing was done
+        (429, None, CloudBusy),  # whatever wrote it: nothing was done
         (500, NO, OutcomeUnknown),
     ],
 )

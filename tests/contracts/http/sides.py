@@ -66,7 +66,7 @@ class Routed:
         return self._world.visitor("server")
 
     async def open_without_listener(self) -> Http:
-        return self._world.visitor("nobody")
+        return self._world.visitor("absent")
 
 
 def through_sockets(case: Case, *, fresh_for_changes: bool = True) -> None:

@@ -80,7 +80,7 @@ class Maker:
         return Manifest(self.kind, made, ", ".join(hows))
 
     def changed(self, stored: dict[str, Any]) -> Manifest:
-        """A stored object with some of its spec filled anew: most rules about updates have something to say."""
+        """A stored object with some of its spec filled in again: most rules about updates have something to say."""
         made = copy.deepcopy(stored)
         fresh = self.whole(density=0.6)
         names = sorted({*made["spec"], *fresh["spec"]})

@@ -30,7 +30,7 @@ from tgp.ports.entropy import Entropy
 from tgp.ports.http import Call, Http, Reply, json_call
 
 NOT_INSTALLED = Resource("no-such-group.example", "v1", "nothings", "Nothing", namespaced=True)
-NOBODY = "00000000-0000-0000-0000-000000000000"  # a uid that no object has
+NO_UID = "00000000-0000-0000-0000-000000000000"  # a uid that no object has
 
 
 @dataclass
@@ -184,16 +184,16 @@ async def another_version_is_a_conflict(ground: Ground) -> None:
 
 
 async def another_object_of_the_name_is_a_conflict(ground: Ground) -> None:
-    """A write meant for an object that was deleted and made anew must not hit the new one."""
+    """A write meant for an object that was deleted and created again must not hit the new one."""
     key, _, _ = await a_note(ground)
     pod, _ = await a_running_pod(ground)
 
     with pytest.raises(Conflict):
-        await ground.cluster.patch(CONFIG_MAP, key, {"data": {"a": "1"}}, uid=NOBODY)
+        await ground.cluster.patch(CONFIG_MAP, key, {"data": {"a": "1"}}, uid=NO_UID)
     with pytest.raises(Conflict):
-        await ground.cluster.delete(CONFIG_MAP, key, uid=NOBODY)
+        await ground.cluster.delete(CONFIG_MAP, key, uid=NO_UID)
     with pytest.raises(Conflict):
-        await ground.cluster.write_status(POD, pod, uid=NOBODY, seen={}, status={"message": "for another"})
+        await ground.cluster.write_status(POD, pod, uid=NO_UID, seen={}, status={"message": "for another"})
     assert "data" not in await ground.cluster.read(CONFIG_MAP, key)
 
 
@@ -242,12 +242,12 @@ async def a_field_of_another_manager_is_a_conflict_unless_forced(ground: Ground)
     key = ObjectKey(ground.home, "note")
     manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "note"}, "data": {"a": "theirs"}}
     headers = (("Content-Type", "application/apply-patch+yaml"),)
-    theirs = json_call("PATCH", CONFIG_MAP.path(*key), manifest, query=(("fieldManager", "somebody"),))
+    theirs = json_call("PATCH", CONFIG_MAP.path(*key), manifest, query=(("fieldManager", "stranger"),))
     reply = await ground.http.send(Call(theirs.method, theirs.path, theirs.query, headers, theirs.body))
     assert reply.ok
     ours = {"metadata": {"namespace": ground.home, "name": "note"}, "data": {"a": "ours"}}
 
-    with pytest.raises(Conflict, match="somebody"):
+    with pytest.raises(Conflict, match="stranger"):
         await ground.cluster.apply(CONFIG_MAP, ours)
     await ground.cluster.apply(CONFIG_MAP, ours, force=True)
 
@@ -286,13 +286,13 @@ async def two_budgets_on_one_pod_are_refused(ground: Ground) -> None:
 
 
 async def evicting_what_is_gone_is_a_success(ground: Ground) -> None:
-    await ground.cluster.evict(ObjectKey(ground.home, "never-was"), uid=NOBODY)
+    await ground.cluster.evict(ObjectKey(ground.home, "never-was"), uid=NO_UID)
 
 
 async def evicting_a_pod_whose_name_another_bears_spares_the_other(ground: Ground) -> None:
     key, _ = await a_running_pod(ground)
 
-    await ground.cluster.evict(key, uid=NOBODY)
+    await ground.cluster.evict(key, uid=NO_UID)
 
     assert await ground.cluster.read(POD, key)
 
@@ -345,7 +345,7 @@ async def a_verdict_about_something_else_than_was_seen_is_a_conflict(ground: Gro
     verdict = {"approved": True, "reason": "TokenOfThisNode", "message": "for Node a"}
 
     with pytest.raises(Conflict):
-        await ground.cluster.approve(name, uid=NOBODY, resource_version=version, **verdict)
+        await ground.cluster.approve(name, uid=NO_UID, resource_version=version, **verdict)
     with pytest.raises(Conflict):
         await ground.cluster.approve(name, uid=uid, resource_version="1", **verdict)
     with pytest.raises(NotFound):
@@ -394,7 +394,7 @@ async def events_are_counted_on_their_object(ground: Ground) -> None:
     key, uid, _ = await a_note(ground)
     events = EventRecorder(ground.cluster, ground.clock, "pod-1")
     running = asyncio.ensure_future(events.run())
-    for subject in (FactSubject(CONFIG_MAP, key, uid), FactSubject(NAMESPACE, ObjectKey("", "kube-system"), NOBODY)):
+    for subject in (FactSubject(CONFIG_MAP, key, uid), FactSubject(NAMESPACE, ObjectKey("", "kube-system"), NO_UID)):
         for _ in range(3):
             events.emit(subject, warning=True, reason="SoldOut", message="no a100 left at acme")
             async with asyncio.timeout(10):

@@ -1,4 +1,4 @@
-"""Proof of who we are: kept fresh, shown anew when refused, and never printed."""
+"""Proof of who we are: kept fresh, shown again when refused, and never printed."""
 
 import asyncio
 from collections.abc import Mapping

@@ -76,7 +76,7 @@ def test_the_same_record_keeps_its_age():
         LeaseRecord("u", "6", "other", 15.0, "a", "r", 4),
         LeaseRecord("u2", "6", "them", 15.0, "a", "r", 3),
     ],
-    ids=["renewed", "taken", "made anew"],
+    ids=["renewed", "taken", "created again"],
 )
 def test_any_sign_of_life_starts_the_wait_again(changed: LeaseRecord):
     assert look(Seen(THEIRS, 100.0), changed, 110.0) == Seen(changed, 110.0)

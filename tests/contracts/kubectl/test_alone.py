@@ -30,8 +30,8 @@ def test_logs_are_what_the_containers_printed(memory: Kubectl):
     assert logs("--container=side") == "side of train starts\nand works\n"
     assert logs("--container=side", "--tail=1") == "and works\n"
     assert "[pod/train/main] main of train starts\n" in logs("--all-containers", "--prefix")  # in any order
-    with pytest.raises(KubectlFailed, match="container nobody is not valid for pod train"):
-        logs("--container=nobody")
+    with pytest.raises(KubectlFailed, match="container absent is not valid for pod train"):
+        logs("--container=absent")
 
 
 def test_describe_shows_the_events_of_the_very_object(servers: Servers):

@@ -158,7 +158,7 @@ def test_versions_are_preferred_as_clients_do():
         "package a = io.a (a/v1)\n\nThing\n  other Missing",
         "package a = io.a (a/v1)\n\nThing\n  alone",
         "package a = io.a (a/v1)\n\nThing\n  name string loud",
-        "package a = io.a (a/v1)\n\nThing\n  name nobody.Type",
+        "package a = io.a (a/v1)\n\nThing\n  name absent.Type",
     ],
 )
 def test_a_description_with_a_mistake_is_refused(text: str):

@@ -159,7 +159,7 @@ def test_kubectl_may_take_over_what_its_own_client_side_apply_set():
 
     assert _apply(live, "kubectl", size=2)["spec"]["size"] == 2
     with pytest.raises(Failure):
-        _apply(live, "somebody", size=2)
+        _apply(live, "stranger", size=2)
 
 
 def test_a_claim_sent_by_the_applier_is_refused():

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from tgp.app.leader_http import leader_http
+from tgp.app.deps import leader_http
 from tgp.ports.http import Call, Http, NeverLeft, Reply, Stream
 
 

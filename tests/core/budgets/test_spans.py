@@ -10,6 +10,7 @@ from tgp.core.budgets.spans import (
     SILENT_NODE,
     counts,
     hourly_share,
+    machine_ended,
     seconds,
     sight,
     sight_gone,
@@ -20,6 +21,7 @@ from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import COUNTED, FAILED, RUNNING, SUCCEEDED, Pod
 from tgp.core.model.resources import Resources
+from tgp.core.requests.node_metadata import OFF_SINCE
 
 RESOURCE = "nvidia.com/gpu"
 GPU, CPU = Weights(RESOURCE), Weights("cpu")
@@ -154,6 +156,37 @@ def test_on_a_silent_node_it_goes_on_and_what_follows_its_last_word_is_unsure():
     assert (seen.end, seen.sure_until) == (None, SEEN - 100 - SILENT_NODE)
     reporting = Node(key=ObjectKey("", "node-1"), ready=True, ready_since=ago(seconds=100))
     assert sight(a_pod(started_at=ago(seconds=20)), GPU, SEEN, node=reporting).sure_until is None
+
+
+HEARD = ago(seconds=SILENT_NODE)  # of a Node that the control plane calls silent since T
+SILENT = Node(key=ObjectKey("", "node-1"), ready_since=T)
+MACHINES = {
+    "rented, entered": (SILENT, ago(seconds=-90), ago(seconds=-90)),
+    "rented, entered when its Node was last heard of": (SILENT, HEARD, HEARD),
+    "rented, entered before its Node was heard of": (SILENT, HEARD - timedelta(seconds=1), None),
+    "rented, not entered": (SILENT, None, None),
+    "entered, and its Node reports": (msgspec.structs.replace(SILENT, ready=True), ago(seconds=-90), None),
+    "entered, and its kubelet reports that it is not ready": (
+        msgspec.structs.replace(SILENT, ready=False),
+        ago(seconds=-90),
+        None,
+    ),
+    "entered, and its Node never reported": (msgspec.structs.replace(SILENT, ready_since=None), T, T),
+    "owned, off": (msgspec.structs.replace(SILENT, annotations={OFF_SINCE: "2026-11-17T12:01:30Z"}), None, "off"),
+    "owned, off and on again": (
+        msgspec.structs.replace(SILENT, annotations={OFF_SINCE: "2026-11-17T09:00:00Z"}),
+        None,
+        None,
+    ),
+    "no Node": (None, T, None),
+}
+
+
+@pytest.mark.parametrize("case", MACHINES)
+def test_a_machine_ended_when_the_spend_record_says_so_and_its_node_was_not_heard_of_since(case):
+    node, entered, expected = MACHINES[case]
+    expected = T + timedelta(seconds=90) if expected == "off" else expected
+    assert machine_ended(node, entered) == (None if expected is None else seconds(expected))
 
 
 def test_money_is_the_pods_share_of_its_nodes_price():

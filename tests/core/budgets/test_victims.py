@@ -1,4 +1,4 @@
-"""Who goes when a budget is used up: as few as needed, in one fixed order, and nobody twice."""
+"""Who goes when a budget is used up: as few as needed, in one fixed order, and none twice."""
 
 import random
 from datetime import UTC, datetime, timedelta

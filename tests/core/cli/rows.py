@@ -3,7 +3,7 @@
 from typing import Any
 
 from tgp.core.model.offer import BootMode, Offer
-from tgp.services.market_documents import CheckRow, KeyVerdict, OfferItem, row_of
+from tgp.services.market_answers import CheckRow, KeyVerdict, OfferItem, row_of
 
 
 def an_offer(**more: Any) -> Offer:

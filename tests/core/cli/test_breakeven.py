@@ -8,7 +8,7 @@ from ruamel.yaml import YAML
 
 from tgp.core.market.breakeven import Renting
 from tgp.interfaces.cli.breakeven import breakeven
-from tgp.services.market_documents import Prices
+from tgp.services.market_answers import Prices
 
 SEED = ("--gpu", "RTX3090", "--hardware", "800", "--price", "0.35..0.45")
 

@@ -11,10 +11,11 @@ from ruamel.yaml import YAML
 from tests.core.cli.rows import a_check
 from tgp.core.model.offer import BootMode
 from tgp.interfaces.cli.check import check
-from tgp.interfaces.cli.check_view import NO_CLUSTER, exit_code, next_command, render, summary
+from tgp.interfaces.cli.check_view import NO_CLUSTER, next_command, render
 from tgp.ports.cloud import Right
-from tgp.services.market_documents import Elsewhere, KeyVerdict
-from tgp.services.preflight_documents import CheckReport, ClusterFinding
+from tgp.services.documents.checks import exit_code, summary
+from tgp.services.market_answers import Elsewhere, KeyVerdict
+from tgp.services.preflight_answers import CheckReport, ClusterFinding
 
 GOOD = a_check()
 RUNPOD = a_check(

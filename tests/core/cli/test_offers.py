@@ -18,7 +18,7 @@ from tests.core.cli.rows import a_row
 from tgp.core.model.offer import BootMode, Stock
 from tgp.interfaces.cli.offers import LOOK_EVERY, OutputForm, _answer, next_command, offers
 from tgp.interfaces.cli.offers_view import render
-from tgp.services.market_documents import NoKey, OfferAnswer, OfferNotes, OfferQuestion, ProviderTrouble
+from tgp.services.market_answers import NoKey, OfferAnswer, OfferNotes, OfferQuestion, ProviderTrouble
 from tgp.sim.loop import run
 
 ROWS = (

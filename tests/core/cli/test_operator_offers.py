@@ -10,10 +10,10 @@ import pytest
 from tgp.core.access.token import AUDIENCE, TOKEN_HEADER
 from tgp.core.model.offer import BootMode, Stock
 from tgp.interfaces.cli.operator_offers import FROM_OPERATOR, OperatorOffers
-from tgp.interfaces.offer_list import NotAnOfferList, offer_list, read_offer_list
 from tgp.interfaces.web.offers_page import query_of, question_of
 from tgp.ports.http import Call, NeverLeft, Reply, Stream
-from tgp.services.market_documents import NoKey, OfferAnswer, OfferItem, OfferNotes, OfferQuestion, ProviderTrouble
+from tgp.services.documents.market import NotAnOfferList, offer_list, read_offer_list
+from tgp.services.market_answers import NoKey, OfferAnswer, OfferItem, OfferNotes, OfferQuestion, ProviderTrouble
 from tgp.services.operator_api import OperatorApi
 
 ROW = OfferItem(

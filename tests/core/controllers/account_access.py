@@ -14,6 +14,7 @@ from tgp.api.request import Attempt, GPURequest
 from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST, NODE
 from tgp.controllers.instances.cache import InstanceCache
 from tgp.controllers.instances.consistency import Consistency
+from tgp.controllers.instances.orphan_collector import OrphanCollector
 from tgp.controllers.instances.poller import InstancePoller
 from tgp.controllers.requests.indexes import INDEXES
 from tgp.controllers.requests.leader_guard import LeaderGuard
@@ -214,29 +215,34 @@ class AccountSetup:
             trusted_at=lambda _provider: self.trusted_at,
             accuses=lambda record, _attempt: record.key not in self.unserved,
         )
+        self.collector = OrphanCollector(
+            self.instance_cache,
+            self.requests,
+            classes=self.classes,
+            nodes=self.nodes,
+            evidence=self,
+            gate=LeaderGuard(None, observing=self.observing),
+            journal=self.journal,
+            clock=self.clock,
+        )
         self.poller = InstancePoller(
             self.instance_cache,
             consistency=self.consistency,
+            collector=self.collector,
             classes=self.classes,
-            requests=self.requests,
             accounts=self.accounts,
             clouds=OneProvider(self.provider),
             secret_reader=self.secret_reader,
-            gate=LeaderGuard(None, observing=self.observing),
             clock=self.clock,
             entropy=EvenLuck(),
-            journal=self.journal,
             cluster=lambda: self.cluster,
-            refresh=self.refresh,
             announce=self.announced.append,
-            there=self.there,
-            server=self.server,
         )
         self.poller.of_account(None, Metadata(key=ObjectKey("", account_at(self.access).id)))  # the access is known
         if self.bystander:
             self.hold(a_record(97))
 
-    async def there(self, key: ObjectKey, _uid: str) -> bool:
+    async def exists(self, key: ObjectKey, uid: str) -> bool:  # noqa: ARG002 - the name suffices here
         self.asked_for.append(key)
         return key in self.hidden
 

@@ -148,7 +148,7 @@ def test_a_class_reports_the_machine_that_no_request_owns_and_that_does_not_end(
     assert harness.condition("OrphanTerminationFailing")["reason"] == "TerminationFailing"
     assert harness.condition("OrphanTerminationFailing")["message"] == (
         f"Machine i-2 at {access}, and 1 more: owned by no request and still billed at $3.00/h; "
-        "termination requested 3 times: 500. See tgp doctor --orphans"
+        "termination requested 3 times: 500. tgp doctor --orphans lists them."
     )
     assert list(harness.reconciler.halted_at(None, None)) == [RENTED]
     assert harness.turn() == 0

@@ -181,10 +181,10 @@ def test_a_machine_of_a_pool_counts_against_its_class_and_its_pool():
 
     assert [ledger.used(group).nodes for group in ("rented", POOL, OTHER)] == [2, 1, 1]
     limited = [GroupLimits("rented", ClassLimits(max_nodes=9)), GroupLimits(POOL, one_each)]
-    why = "pool default/train: limits.resources[nodes] is 1, and 1 are in use"
+    why = "Pool default/train: limits.resources[nodes] is 1, and 1 are in use"
     assert ledger.reserve(limited, wanted(3)) == why
     assert ledger.used("rented").nodes == 2, "what does not fit one limit is noted for none"
-    assert ledger.reserve([GroupLimits("rented", TWO), GroupLimits(POOL, None)], wanted(3)).startswith("class rented: ")
+    assert ledger.reserve([GroupLimits("rented", TWO), GroupLimits(POOL, None)], wanted(3)).startswith("Class rented: ")
     assert ledger.reserve([GroupLimits("rented", None), GroupLimits(POOL, None)], wanted(3)) == ""
     assert [ledger.used(group).nodes for group in ("rented", POOL, OTHER)] == [3, 2, 1]
 

@@ -61,11 +61,11 @@ async def test_an_orphan_is_returned_when_it_is_shown_absent_twice_a_lag_apart()
     await setup.turns(2, every=GRACE)
     await setup.turn(after=15)
     assert setup.facts(OrphanGone) == []
-    assert [orphan.instance.id for orphan in setup.poller.orphans_of(VULTR.name)] == ["i-1-1"]
+    assert [orphan.instance.id for orphan in setup.collector.orphans_of(VULTR.name)] == ["i-1-1"]
 
     await setup.turn(after=LAG.total_seconds())
     assert [OrphanGone(VULTR.name, "i-1-1", a_token(1))] == setup.facts(OrphanGone)
-    assert setup.poller.orphans_of(VULTR.name) == ()
+    assert setup.collector.orphans_of(VULTR.name) == ()
 
 
 async def test_one_list_is_not_enough_and_two_in_a_hurry_are_not_either():
@@ -106,7 +106,7 @@ async def test_the_requests_are_listed_again_after_the_provider_was():
     assert setup.refreshes == 1
     assert setup.provider.ended == []
     assert setup.journal == []
-    assert setup.poller.orphans_of(VULTR.name) == ()
+    assert setup.collector.orphans_of(VULTR.name) == ()
 
 
 @pytest.mark.parametrize("outcome", [ClusterBusy("503"), None])
@@ -174,7 +174,7 @@ async def test_too_many_at_once_stop_the_sweep_and_it_shows():
 
     assert setup.provider.ended == []
     assert [SweepHalted(VULTR.name, 3, 5)] == setup.facts(SweepHalted)
-    assert "3 of 5 machines" in setup.poller.halted[VULTR.name]
+    assert "3 of 5 machines" in setup.collector.halted[VULTR.name]
     assert setup.announced.count(VULTR.name) == 2  # the first look, and the halt
 
 
@@ -186,7 +186,7 @@ async def test_a_halted_sweep_goes_on_once_few_are_left():
     await setup.turns(1, every=GRACE)
 
     assert setup.provider.ended == ["i-5-1"]
-    assert setup.poller.halted == {}
+    assert setup.collector.halted == {}
 
 
 async def test_an_end_is_asked_for_again_after_every_list_until_it_comes():
@@ -197,7 +197,7 @@ async def test_an_end_is_asked_for_again_after_every_list_until_it_comes():
     await setup.turns(2)
 
     assert setup.provider.ended == ["i-1-1"] * 3
-    (orphan,) = setup.poller.orphans_of(VULTR.name)
+    (orphan,) = setup.collector.orphans_of(VULTR.name)
     assert orphan.why == "no request has the uid in its token; termination requested 3 times: vultr answered 500"
     assert len(setup.facts(OrphanFound)) == 1
 
@@ -228,7 +228,7 @@ async def test_a_machine_that_is_claimed_while_it_was_suspected_stays():
     await setup.turns(3, every=GRACE)
 
     assert setup.provider.ended == []
-    assert setup.poller.orphans_of(VULTR.name) == ()
+    assert setup.collector.orphans_of(VULTR.name) == ()
 
 
 async def test_an_orphan_that_is_still_listed_or_listed_again_is_not_returned():
@@ -253,7 +253,7 @@ async def test_a_key_of_another_account_returns_nothing():
     await setup.turns(5, every=LAG.total_seconds())
 
     assert setup.facts(OrphanGone) == []
-    assert [orphan.instance.id for orphan in setup.poller.orphans_of(VULTR.name)] == ["i-1-1"]
+    assert [orphan.instance.id for orphan in setup.collector.orphans_of(VULTR.name)] == ["i-1-1"]
 
 
 async def test_a_replica_that_only_looks_claims_no_return():
@@ -263,7 +263,7 @@ async def test_a_replica_that_only_looks_claims_no_return():
     await setup.turns(3, every=LAG.total_seconds())
 
     assert setup.facts(OrphanGone) == []
-    assert setup.poller.orphans_of(VULTR.name) == ()
+    assert setup.collector.orphans_of(VULTR.name) == ()
 
 
 # -- not a single request --------------------------------------------------------------------------------------------
@@ -377,11 +377,14 @@ class ThreeAccounts:
         self.setup.hold(*(a_record(number, an_attempt(number)) for number in held))
         self.machines = {f"box-{number}": a_machine(number) for number in numbers}
         self.collector = OrphanCollector(
+            self.setup.instance_cache,
             self.setup.requests,
+            classes=self.setup.classes,
+            nodes=self.setup.nodes,
+            evidence=self.setup,
             gate=LeaderGuard(None, observing=False),
             journal=self.setup.journal,
-            boottime=self.setup.clock.boottime,
-            refresh=self.setup.refresh,
+            clock=self.setup.clock,
         )
 
     async def sweep(self, after=0.0):
@@ -437,7 +440,7 @@ async def test_an_orphan_that_does_not_end_is_reported_once_with_its_price():
     assert [OrphanTerminationFailing(VULTR.name, "i-1-1", a_token(1), 3, REFUSED, 1_670_000)] == setup.facts(
         OrphanTerminationFailing
     )
-    (stuck,) = setup.poller.stuck
+    (stuck,) = setup.collector.stuck
     assert (stuck.access, stuck.instance.id, stuck.why) == (VULTR.name, "i-1-1", REFUSED)
     assert len(setup.provider.ended) == 22
     assert setup.announced.count(VULTR.name) == 2  # the first look, and that it does not end
@@ -472,7 +475,7 @@ async def test_an_orphan_that_ends_at_last_is_reported_no_more():
     await setup.turns(3, every=LAG.total_seconds())
 
     assert len(setup.facts(OrphanGone)) == 1
-    assert setup.poller.stuck == ()
+    assert setup.collector.stuck == ()
     assert setup.announced.count(VULTR.name) >= 3
 
 
@@ -489,9 +492,9 @@ async def test_the_machine_of_a_erased_request_stays_and_counts_against_limits()
     await setup.turns(20, every=GRACE)
 
     assert setup.provider.ended == []
-    assert [one.id for one in setup.poller.unrecorded_at(VULTR.name)] == ["i-1-1"]
-    assert setup.poller.any_unrecorded
-    assert setup.poller.orphans_of(VULTR.name) == ()
+    assert [one.id for one in setup.collector.unrecorded_at(VULTR.name)] == ["i-1-1"]
+    assert setup.collector.any_unrecorded
+    assert setup.collector.orphans_of(VULTR.name) == ()
 
 
 async def test_machines_of_readable_requests_are_no_reason_to_halt():
@@ -582,7 +585,7 @@ async def test_the_evidence_begins_again_where_the_api_server_contradicts_itself
 async def test_a_rewound_history_makes_the_evidence_begin_again():
     halted = Halted()
     await halted.minutes(11)
-    halted.setup.poller.start_over()
+    halted.setup.collector.start_over()
     await halted.minutes(9)
 
     assert halted.ended == []

@@ -229,8 +229,20 @@ async def test_a_machine_that_lost_its_mark_is_unknown_and_not_gone():
 
     presence = setup.presence(1)
     assert isinstance(presence, Unknown)
-    assert presence.why.startswith("Machine i-1-1 no longer carries the token")
+    assert presence.why.startswith("Machine i-1-1 does not carry the token")
     assert setup.instance_cache.trouble(VULTR.name) is None
+
+
+async def test_an_id_that_is_another_attempts_machine_proves_no_machine():
+    """An answer to an order may name it by mistake: a token is on one machine, and this one has its own."""
+    setup = AccountSetup(Provider(a_machine(1)))
+    setup.hold(a_record(1, an_attempt(1, instanceId="i-1-1")), a_record(2, an_attempt(2, instanceId="i-1-1")))
+    for number in (1, 2):
+        setup.presence(number)
+    await setup.turns(2, every=80)
+
+    assert isinstance(setup.presence(1), Found)
+    assert Absent(2, timedelta(seconds=80)) == setup.presence(2)
 
 
 async def test_a_record_with_an_invalid_id_makes_no_other_machine_unknown():

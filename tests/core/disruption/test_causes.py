@@ -7,7 +7,7 @@ import pytest
 
 from tests.core.disruption.machines import a_machine
 from tests.core.pools.builders import NOW, POOL_UID, a_condition, a_pool, ago, an_attempt, on_node, written
-from tgp.core.disruption.causes import EMPTY, LEAVING, SURPLUS, UNHEALTHY, DisruptionCause, NoCause, cause_of
+from tgp.core.disruption.causes import EMPTY, ILL, LEAVING, SURPLUS, DisruptionCause, NoCause, cause_of
 from tgp.core.disruption.health import HealthProblem
 from tgp.core.pools.orders import slot_of
 
@@ -96,12 +96,10 @@ OWNED = an_offer_of(provider="webhook", bootMode="power")
     ("machine", "fields", "reason"),
     [
         pytest.param(
-            a_machine(node={"ready": False}), {"health_problem": DUE}, UNHEALTHY, id="not Ready is a health problem"
+            a_machine(node={"ready": False}), {"health_problem": DUE}, ILL, id="not Ready is a health problem"
         ),
-        pytest.param(a_machine(node={"ready": None}), {"health_problem": DUE}, UNHEALTHY, id="nor is unknown"),
-        pytest.param(
-            a_machine(), {"health_problem": DUE, "stays_until": LATER}, UNHEALTHY, id="unhealthy within minOnTime"
-        ),
+        pytest.param(a_machine(node={"ready": None}), {"health_problem": DUE}, ILL, id="nor is unknown"),
+        pytest.param(a_machine(), {"health_problem": DUE, "stays_until": LATER}, ILL, id="unhealthy within minOnTime"),
         pytest.param(a_machine(attempts=[ENDS]), {"stays_until": LATER}, LEAVING, id="leaving within keepOn"),
         pytest.param(a_machine(readyAt=None), {"health_problem": DUE}, "", id="it never worked"),
         pytest.param(a_machine(attempts=[OWNED]), {}, EMPTY, id="an owned machine that is idle"),

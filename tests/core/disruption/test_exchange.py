@@ -314,7 +314,7 @@ def left_alone(pod=None, **said):
     ("seen", "told"),
     [
         (left_alone(pool=a_pool(disruption={"consolidationPolicy": "WhenEmpty"})), "does not move pods"),
-        (left_alone(annotations={"tgp.io/do-not-disrupt": "true"}), "Request is annotated tgp.io/do-not-disrupt"),
+        (left_alone(annotations={"tgp.io/do-not-disrupt": "true"}), "is annotated tgp.io/do-not-disrupt"),
         (left_alone(a_serving_pod("x", annotations={"tgp.io/do-not-disrupt": "true"})), "Pod team/x is annotated"),
         (left_alone(a_serving_pod("x", owners=())), "Pod team/x has no controller that would create it again"),
         (left_alone(a_serving_pod("x", hours=0.1)), "Pods changed at 11:54:00Z; consolidateAfter is 10m"),

@@ -8,7 +8,7 @@ import pytest
 from tests.core.disruption.machines import a_machine, moving
 from tests.core.disruption.test_moves import HELD, a_budget, only, seen
 from tests.core.pools.builders import NOW, a_node, a_pool, ago, an_attempt, an_order, on_node, written
-from tgp.core.disruption.causes import LEAVING, UNHEALTHY, DisruptionCause, NoCause, cause_of
+from tgp.core.disruption.causes import ILL, LEAVING, DisruptionCause, NoCause, cause_of
 from tgp.core.disruption.health import (
     GPUS_MISSING_FOR,
     REPAIR_CONDITIONS,
@@ -27,7 +27,7 @@ from tgp.core.model.node import NodeCondition
 from tgp.core.model.resources import Resources
 
 DEADLOCK = RepairRule("KernelDeadlock")
-PROBLEM = HealthProblem("0 of 1 nvidia.com/gpu are allocatable", ago(minutes=1))
+PROBLEM = HealthProblem("Node n1 has 0 of 1 nvidia.com/gpu allocatable", ago(minutes=1))
 
 
 def unhealthy(name="r1", builder=a_machine, **rest):
@@ -72,8 +72,8 @@ def test_the_usual_rules_can_be_read():
     ("gpus", "missing"),
     [
         ({"nvidia.com/gpu": 1}, ""),
-        ({"nvidia.com/gpu": 0}, "0 of 1 nvidia.com/gpu are allocatable"),
-        ({}, "0 of 1 nvidia.com/gpu are allocatable"),
+        ({"nvidia.com/gpu": 0}, "Node n1 has 0 of 1 nvidia.com/gpu allocatable"),
+        ({}, "Node n1 has 0 of 1 nvidia.com/gpu allocatable"),
         ({"nvidia.com/gpu": 0, "nvidia.com/mig-1g.10gb": 7}, ""),
     ],
     ids=["there", "none", "not named", "divided"],
@@ -134,7 +134,7 @@ def test_an_ill_machine_is_left_until_its_time_has_passed():
     pool = a_pool().value
 
     assert cause_of(waiting, pool, NOW) == NoCause(NOW + timedelta(minutes=3))
-    assert cause_of(works(), pool, NOW) == DisruptionCause(UNHEALTHY, PROBLEM.what)
+    assert cause_of(works(), pool, NOW) == DisruptionCause(ILL, PROBLEM.what)
 
 
 def test_no_budget_pod_disruption_budget_or_annotation_holds_an_ill_machine_back():
@@ -144,20 +144,20 @@ def test_no_budget_pod_disruption_budget_or_annotation_holds_an_ill_machine_back
     closed = {"disruption": {"budgets": [{"nodes": 0}]}, "budgets": (a_budget(),), "refits": refits}
 
     assert isinstance(only(seen(machine, **closed)), WriteDown)
-    under_way = works(builder=moving, reason="Unhealthy", taint="PreferNoSchedule")
+    under_way = works(builder=moving, reason="Ill", taint="PreferNoSchedule")
     assert isinstance(only(seen(under_way, **closed)), SetTaint)
-    assert isinstance(only(seen(works(builder=moving, reason="Unhealthy", taint="NoSchedule"), **closed)), Delete)
+    assert isinstance(only(seen(works(builder=moving, reason="Ill", taint="NoSchedule"), **closed)), Delete)
 
 
 def test_its_replacement_comes_first():
-    under_way = works(builder=moving, reason="Unhealthy", taint="PreferNoSchedule")
+    under_way = works(builder=moving, reason="Ill", taint="PreferNoSchedule")
     refits = {under_way.record.key: Refit((an_order(),))}
 
     assert isinstance(only(seen(under_way, refits=refits)), OrderReplacements)
 
 
 def test_an_ill_machine_that_no_pod_uses_goes_without_a_replacement():
-    assert isinstance(only(seen(unhealthy(builder=moving, reason="Unhealthy", taint="NoSchedule"))), Delete)
+    assert isinstance(only(seen(unhealthy(builder=moving, reason="Ill", taint="NoSchedule"))), Delete)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_a_repair_is_halted_when_many_are_ill(sick, nodes, halted):
 
 
 def test_while_many_are_ill_none_is_replaced_for_it_and_a_move_is_taken_back():
-    machines = [works("r1"), works("r2"), works("r3", moving, reason="Unhealthy")]
+    machines = [works("r1"), works("r2"), works("r3", moving, reason="Ill")]
     steps = next_moves(seen(*machines, *(a_machine(f"w{number}", idle=None) for number in range(5))))
 
     said = [step.update for step in steps if isinstance(step, Say)]

@@ -12,7 +12,7 @@ from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import OwnerRef
 from tgp.core.model.workload import PodDisruptionBudget
 from tgp.core.requests.node_metadata import REQUEST_UID
-from tgp.services.plan_documents import NodeEnquiry
+from tgp.services.plan_answers import NodeEnquiry
 from tgp.services.plan_enquiries import node_enquiry
 from tgp.services.plan_world import VisibleCluster
 

@@ -144,10 +144,12 @@ def test_they_are_drained_one_by_one_and_given_up_together():
 def test_a_move_is_taken_back_when_one_of_its_machines_is_in_a_pool_of_another_class_now():
     seen = looked_at(of_pool("a", under_way("r1")), refits=HERE)
     assert [type(step) for step in next_moves(seen)] == [SetTaint]
-    (back,) = next_moves(replace(seen, parted=frozenset({"m1"})))
-    assert isinstance(back, TakeBack)
-    assert (back.update.reason, bool(back.retry)) == ("MoveGivenUp", True)
-    assert "is in a pool of another class now" in back.update.message
+    steps = next_moves(replace(seen, parted={"m1": (under_way("r2"),), "m2": (under_way("r3"),)}))
+    assert [step.machine.record.key.name for step in steps] == ["r2", "r1"], "the mark that shows it is removed last"
+    for back in steps:
+        assert isinstance(back, TakeBack)
+        assert (back.update.reason, bool(back.retry)) == ("MoveGivenUp", True)
+        assert "is in a pool of another class now" in back.update.message
 
 
 @pytest.mark.parametrize(
@@ -169,16 +171,16 @@ def test_what_the_objects_of_a_machine_say_of_its_leaving(machine, goes):
 @pytest.mark.parametrize(
     ("other", "parted"),
     [
-        (moving("x"), {"m1"}),
-        (moving("x", deleting=True), set()),
-        (moving("x", phase="Failed"), set()),
-        (a_machine("x", annotations={"tgp.io/move": "m1", "tgp.io/replaces": "r1"}), set()),
-        (a_machine("x", annotations={"tgp.io/move": "another"}), set()),
+        (moving("x"), True),
+        (moving("x", deleting=True), False),
+        (moving("x", phase="Failed"), False),
+        (a_machine("x", annotations={"tgp.io/move": "m1", "tgp.io/replaces": "r1"}), False),
+        (a_machine("x", annotations={"tgp.io/move": "another"}), False),
     ],
 )
 def test_a_move_has_parted_where_a_living_candidate_is_among_other_machines(other, parted):
-    assert parted_moves({"m1"}, "default", [other.record]) == parted
-    assert parted_moves({"m1"}, "elsewhere", [other.record]) == set(), "tenants do not end each other's moves"
+    assert parted_moves({"m1"}, "default", [other.record]) == ({"m1": (other.record,)} if parted else {})
+    assert parted_moves({"m1"}, "elsewhere", [other.record]) == {}, "tenants do not end each other's moves"
 
 
 def test_no_pod_is_moved_to_a_machine_of_another_pool_that_goes():

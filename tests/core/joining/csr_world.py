@@ -80,7 +80,7 @@ class CsrEnv:
         self.judge = self.new_judge()
 
     def new_judge(self) -> SigningRequests:
-        """Another replica, or the same one started anew."""
+        """Another replica, or the same one started again."""
         self.line = Line(self.server, OPERATOR)
         cluster = KubeCluster(self.line, SeededEntropy(2, "client"))
         self.tokens = BootstrapTokens(cluster, SeededEntropy(len(self.facts), "tokens"), self.clock, self.learnt.append)

@@ -75,7 +75,7 @@ HOSTILE_NAMES = {
     "the controller manager": ((COMMON_NAME, "system:kube-controller-manager"),),
     "no group": (CN_NODE,),
     "no name": (O_NODES,),
-    "nobody": (),
+    "absent": (),
     "two names, its own first": (O_NODES, CN_NODE, (COMMON_NAME, "system:node:other")),
     "two names, its own last": (O_NODES, (COMMON_NAME, "system:node:other"), CN_NODE),
     "the same name twice": (O_NODES, CN_NODE, CN_NODE),

@@ -8,7 +8,7 @@ import pytest
 from tests.core.joining.packing import HEADSCALE, NODE, OTHER_SERVER, WG_KEY, WG_SERVER, Packed, pack
 from tests.core.joining.test_mesh_selection import a_request, msgspec_class
 from tgp.core.classes.semantic_validation import request_against_class
-from tgp.core.joining.mesh.drift import drift
+from tgp.core.joining.mesh.selection import drift
 from tgp.core.model.mesh import MeshStatus
 from tgp.ports.boot import BootRefused
 

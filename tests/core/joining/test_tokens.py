@@ -148,7 +148,7 @@ async def test_a_token_of_another_launch_is_foreign_too(env):
 
 
 @setup
-async def test_an_expired_one_is_made_anew(env):
+async def test_an_expired_one_is_made_again(env):
     """The cluster's own cleaner may be about to remove it."""
     first = await env.minted(lasts=timedelta(seconds=-1))
 

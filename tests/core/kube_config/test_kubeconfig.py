@@ -256,7 +256,7 @@ class Disk:
         return self.files[path]
 
 
-INSIDE = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443", "HOME": "/home/somebody"}
+INSIDE = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443", "HOME": "/home/stranger"}
 MOUNTED = {f"{ACCOUNT}/token": b"t", f"{ACCOUNT}/ca.crt": b"ca", f"{ACCOUNT}/namespace": b"tgp-system\n"}
 
 
@@ -289,12 +289,12 @@ def test_inside_a_pod():
 
 
 def test_a_pod_without_a_token_falls_back_to_the_home_directory():
-    assert find_target("", "", INSIDE, Disk({"/home/somebody/.kube/config": a_config()}).read).context == "home"
+    assert find_target("", "", INSIDE, Disk({"/home/stranger/.kube/config": a_config()}).read).context == "home"
 
 
 def test_nothing_at_all_says_where_it_looked():
-    with pytest.raises(ConfigInvalid, match=r"KUBECONFIG is not set.*/home/somebody/\.kube/config"):
-        find_target("", "", {"HOME": "/home/somebody"}, Disk({}).read)
+    with pytest.raises(ConfigInvalid, match=r"KUBECONFIG is not set.*/home/stranger/\.kube/config"):
+        find_target("", "", {"HOME": "/home/stranger"}, Disk({}).read)
 
 
 def test_a_key_twice_is_refused_in_json_as_in_yaml():

@@ -114,7 +114,7 @@ def test_a_source_that_no_class_uses_leaves():
     book = a_book(an_offer()).with_listing("b", AListing((an_offer(provider="b"),)), NOW)
 
     assert [row.source for row in book.without("acme").rows()] == ["b"]
-    assert book.without("nobody").offers == book.offers
+    assert book.without("absent").offers == book.offers
     assert len(book.without("acme").without("b")) == 0
 
 
@@ -215,10 +215,10 @@ def test_a_source_that_shows_the_same_again_is_only_seen_later():
     theirs = AListing((an_offer("between", hourly_microusd=2 * DOLLAR),))
     before = PriceBook().with_listing("a", ours, NOW).with_listing("z", theirs, NOW)
     again = before.with_listing("a", ours, LATER)
-    anew = PriceBook().with_listing("z", theirs, NOW).with_listing("a", ours, LATER)
+    from_nothing = PriceBook().with_listing("z", theirs, NOW).with_listing("a", ours, LATER)
 
     assert again.number == before.number + 1
-    assert list(again.rows()) == list(anew.rows())
-    assert again.sources == anew.sources
-    assert again.state("a") == anew.state("a")
+    assert list(again.rows()) == list(from_nothing.rows())
+    assert again.sources == from_nothing.sources
+    assert again.state("a") == from_nothing.state("a")
     assert before.state("a").seen_at == NOW  # a book is never changed

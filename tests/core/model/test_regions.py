@@ -45,7 +45,7 @@ from tgp.core.model.regions import atlas, country_of, known_region, nearest_regi
         ("vast", "", UNKNOWN_REGION, ""),
         ("webhook", "eu-west", "eu-west", ""),
         ("webhook", "the cellar", UNKNOWN_REGION, ""),
-        ("nobody", "us-west-1", UNKNOWN_REGION, ""),
+        ("absent", "us-west-1", UNKNOWN_REGION, ""),
     ],
 )
 def test_a_place_lies_in_a_region_and_a_country(provider, place, region, country):

@@ -16,7 +16,7 @@ def lost(name, minutes, *, spot=False):
 
 
 def unhealthy(name, minutes):
-    conditions = [a_condition("Disrupted", "True", "Unhealthy", ago(minutes=minutes))]
+    conditions = [a_condition("Disrupted", "True", "Ill", ago(minutes=minutes))]
     record = a_request(name, attempts=[an_attempt(outcome="Launched")], conditions=conditions)
     document = msgspec.json.encode({"conditions": conditions})
     return msgspec.structs.replace(record, uid=f"uid-{name}", status_document=document)

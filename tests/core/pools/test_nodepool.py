@@ -62,7 +62,7 @@ def test_a_pool_with_a_ready_class_is_ready():
     [
         ({"node_class": None, "class_ready": None}, False, "NodeClassNotFound"),
         ({"node_class": None, "class_unreadable": True, "class_ready": None}, False, "NodeClassUnreadable"),
-        ({"class_ready": None}, None, "NodeClassNotJudged"),
+        ({"class_ready": None}, None, "NodeClassNotSeen"),
         ({"class_ready": ConditionUpdate("Ready", False, "CredentialsMissing", "x")}, False, "NodeClassNotReady"),
         ({"class_ready": ConditionUpdate("Ready", True, "Suspended", "x")}, True, "NodeClassSuspended"),
         ({"allowed_namespaces_required": True}, False, "NamespaceNotAllowed"),

@@ -1,4 +1,4 @@
-"""One request per machine, one living request per anchor, and a name that is the same whoever makes it."""
+"""One request per machine, one living request per anchor, and a name that is the same whatever makes it."""
 
 import msgspec
 import pytest

@@ -67,7 +67,7 @@ def test_a_namespace_may_be_selected_by_its_name():
 def test_a_class_that_is_missing_is_named_where_all_classes_are_known(manifest):
     assert told(manifest) == []
     (said,) = told(manifest, known=Surroundings(every_class=True))
-    assert "GPUNodeClass 'c' does not exist; see kubectl get gpunodeclasses" in said
+    assert "GPUNodeClass 'c' does not exist; kubectl get gpunodeclasses lists those that do" in said
 
 
 @pytest.mark.parametrize(

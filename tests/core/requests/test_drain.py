@@ -166,7 +166,7 @@ def test_when_the_grace_is_over_the_machine_goes_and_the_message_says_whose_pods
     answer = drained(*pods, now=BEGAN + HOUR, budgets=[budget])
 
     assert (answer.done, answer.reason, answer.next_look) == (True, "GraceOver", None)
-    assert "2 pods terminated" in answer.message
+    assert "2 pods are terminated" in answer.message
     assert "ml/train (do-not-disrupt)" in answer.message
     assert "ml/web (blocked by PodDisruptionBudget ml/web)" in answer.message
 

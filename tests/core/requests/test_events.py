@@ -38,7 +38,7 @@ def reported(observation: RequestObservation, *updates: ConditionUpdate, phase: 
         ),
         (ConditionUpdate("Ready", True, "Ready", ""), MachineReady(TRAIN, "vast", "train-1", FIVE_MINUTES)),
         (ConditionUpdate("Launched", False, "LimitReached", "4 of 4"), LimitReached(TRAIN, "", "4 of 4")),
-        (ConditionUpdate("Launched", False, "LimitReached", "class : 4 of 4"), LimitReached(TRAIN, "", "4 of 4")),
+        (ConditionUpdate("Launched", False, "LimitReached", "Class : 4 of 4"), LimitReached(TRAIN, "", "4 of 4")),
     ],
 )
 def test_what_became_true_is_a_fact(update: ConditionUpdate, fact: object):

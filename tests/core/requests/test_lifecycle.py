@@ -32,6 +32,7 @@ from tests.core.requests.an_observation import (
     listed,
     over,
 )
+from tgp.api.values import usd
 from tgp.core.classes.default_class import Why
 from tgp.core.inventory.limits import Reservation, usage_of
 from tgp.core.model.hold import Hold
@@ -42,7 +43,7 @@ from tgp.core.model.presence import Absent, AccountProblem, Claims, Repeated, Un
 from tgp.core.requests.lifecycle import FAILURES_MAX, LOSSES_MAX, next_step
 from tgp.core.requests.observation import AccessObservation, NodeObservation
 from tgp.core.requests.protection import Protection
-from tgp.core.requests.provider_reports import CONFIRMED_AFTER
+from tgp.core.requests.provider_reports import CONFIRMED_AFTER, PRICE_ROUNDING
 from tgp.core.requests.steps import (
     AbandonAttempt,
     AddFinalizer,
@@ -106,7 +107,7 @@ def test_a_machine_that_no_attempt_explains_is_waited_for():
 
     assert isinstance(step, Wait)
     assert step.reason == "UnclaimedInstance"
-    assert step.message.startswith(f"Machine {listed().instance.id} at vast of an earlier attempt must be terminated")
+    assert step.message.startswith(f"Machine {listed().instance.id} at vast of an earlier attempt is terminated")
 
 
 def test_the_next_attempt_is_above_every_number_ever_seen():
@@ -552,6 +553,20 @@ def test_a_price_above_the_reserved_one_does_not_overdraw_the_class():
     assert isinstance(next_step(an_observation(a_machine(), **{**MACHINE, "presence": within}, **limit)), Wait)
     end = ends(presence=within, claims=DEAR_TWICE, held=beside, **limit)
     assert end == TerminationReason.PRICE_EXCEEDED
+
+
+@pytest.mark.parametrize(("above", "ended"), [(38, False), (PRICE_ROUNDING, False), (PRICE_ROUNDING + 1, True)])
+@pytest.mark.parametrize("told_at_launch", [True, False])
+def test_no_machine_is_terminated_because_a_provider_rounds_elsewhere(above, ended, told_at_launch):
+    """It is paid for as soon as it runs, and the next one would be billed alike."""
+    billed = 400_000 + above
+    machine = replace(a_machine(), hourly_price=usd(billed)) if told_at_launch else a_machine()
+    seen = {**MACHINE, "presence": listed(hourly_microusd=billed), "claims": DEAR_TWICE}
+    asked = next_step(an_observation(machine, **seen, spec={"max_hourly_price": "0.40"}))
+    limited = next_step(an_observation(machine, **seen, node_class=a_class("0.40")))
+
+    assert isinstance(asked, StartTermination) is ended
+    assert isinstance(limited, StartTermination) is (ended and told_at_launch)  # a limit counts what is recorded
 
 
 def test_a_generous_owner_does_not_pay_another_machines_price():

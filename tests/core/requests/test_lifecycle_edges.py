@@ -78,7 +78,7 @@ def test_a_machine_is_terminated_also_where_our_finalizer_was_removed_from_a_del
     assert isinstance(step, Terminate)
 
     assert next_step(an_observation(over(), **STRIPPED)) == Wait(
-        "Gone", "Request is being deleted; nothing was bought."
+        "Gone", "GPURequest is being deleted; no machine was bought."
     )
 
 

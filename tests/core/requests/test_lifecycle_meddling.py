@@ -164,7 +164,10 @@ def test_before_it_is_adopted_again_every_provider_is_listed_once_more(accesses)
     step = next_step(an_observation(**FOUND, accesses=accesses))
 
     assert isinstance(step, Wait)
-    assert (step.reason, "Machine i-1 at vast is not in the status" in step.message) == ("LaunchOutcomePending", True)
+    assert (step.reason, "Machine i-1 at provider vast is not in the status" in step.message) == (
+        "LaunchOutcomePending",
+        True,
+    )
 
 
 @pytest.mark.parametrize(

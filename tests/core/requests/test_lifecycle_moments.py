@@ -86,7 +86,7 @@ def test_a_pools_machine_is_drained_before_its_provider_takes_it_back_and_a_user
     step = next_step(an_observation(machine, presence=listed(), node=a_node(), pool=pool))
 
     assert isinstance(step, StartTermination)
-    assert (step.end, "Provider ends the machine" in step.message) == (TerminationReason.EXPIRED, True)
+    assert (step.end, "is taken back at" in step.message) == (TerminationReason.EXPIRED, True)
     assert isinstance(next_step(an_observation(machine, presence=listed(), node=a_node())), Wait)
     observation = an_observation(machine, presence=listed(), node=a_node(), pool=pool)
     assert "ExpiresSoon" not in {each.type for each in compute_status(observation, Wait("", "")).updates}
@@ -183,7 +183,7 @@ def test_the_deadline_of_a_start_says_what_has_to_happen_by_then():
         observation = an_observation(a_machine(), presence=presence)
         updates = {update.type: update for update in compute_status(observation, Wait("", "")).updates}
         told.append(updates["Registered"].message.partition(" until ")[::2])
-    assert [what.split()[2] for what, _ in told] == ["Node", "vast", "Node"]
+    assert [what.split()[2] for what, _ in told] == ["Node", "provider", "Node"]
     assert told[0] == told[2]
     assert told[1][1] < told[0][1]
 

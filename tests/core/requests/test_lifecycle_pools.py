@@ -83,7 +83,9 @@ def test_a_deleted_request_says_why_its_pool_deleted_it():
     disrupted = a_condition("Disrupted", "Underutilized")
     step = next_step(an_observation(a_machine(), conditions=(disrupted,), deleting=True, pool=PRESENT, **SERVES))
 
-    assert step == StartTermination(TerminationReason.DELETED, "Request was deleted (Underutilized): as it was said")
+    assert step == StartTermination(
+        TerminationReason.DELETED, "GPURequest was deleted (Underutilized): as it was said."
+    )
 
 
 @pytest.mark.parametrize(
@@ -121,7 +123,7 @@ def test_no_offer_is_chosen_beyond_the_limits_of_the_pool():
 
     assert not isinstance(decide_purchase(inputs), NoPurchase)
     refused = decide_purchase(with_changes(inputs, held_of_pool=used))
-    why = "pool default/train: limits.resources[nvidia.com/gpu] is 2, of which 2 is in use: 1 more does not fit"
+    why = "Pool default/train: limits.resources[nvidia.com/gpu] is 2, of which 2 is in use: 1 more does not fit"
     assert refused == NoPurchase("LimitReached", why)
 
 
@@ -132,7 +134,7 @@ def test_a_limit_of_the_pool_that_was_lowered_since_stops_the_order():
 
     stop = order_stop(observation, attempt)
     assert stop is not None
-    assert stop.message.startswith("pool default/train: limits.resources[nvidia.com/gpu] is 1")
+    assert stop.message.startswith("Pool default/train: limits.resources[nvidia.com/gpu] is 1")
     assert order_stop(replace(observation, pool=OwningPool(KEY, a_pool(gpus=2))), attempt) is None
 
 

@@ -26,9 +26,9 @@ from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.presence import NO_CLAIMS, AccountProblem, Claims, Repeated
 from tgp.core.requests.observation import AccessObservation, ClassMember, MachinesInUse
 from tgp.core.requests.outage import UNREACHABLE_AT_MOST, first_to_go, many_unreachable
-from tgp.core.requests.overdraft import overdraft
 from tgp.core.requests.provider_reports import BELIEVED_AFTER, CONFIRMED_AFTER, PROGRESS_STEP, with_reports
 from tgp.core.requests.settled import settled
+from tgp.core.requests.termination_reasons import overdraft
 
 # -- lists that settle a doubt -----------------------------------------------------------------------------------------
 

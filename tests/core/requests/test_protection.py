@@ -37,7 +37,7 @@ def said_of(name, text):
     [
         (a_request(), a_node(), [a_pod()], "", None),
         (a_request(), None, [], "", None),
-        (a_request(annotations=HELD), None, [], "Request is annotated tgp.io/do-not-disrupt", None),
+        (a_request(annotations=HELD), None, [], "GPURequest ml/r is annotated tgp.io/do-not-disrupt", None),
         (a_request(annotations={"tgp.io/do-not-disrupt": "false"}), None, [], "", None),
         (a_request(), a_node(annotations=HELD), [], "Node gpu-1 is annotated", None),
         (a_request(), a_node(annotations={"karpenter.sh/do-not-disrupt": "3h"}), [], "Node gpu-1", NOW + 2 * HOUR),
@@ -50,7 +50,7 @@ def said_of(name, text):
         (a_request(), a_node(), [said_of("tgp.io/do-not-disrupt", "soon")], "", None),
         (a_request(), a_node(), [said_of("cluster-autoscaler.kubernetes.io/safe-to-evict", "false")], "safe-to-", None),
         (a_request(), a_node(), [said_of("cluster-autoscaler.kubernetes.io/safe-to-evict", "true")], "", None),
-        (a_request(annotations=HELD), a_node(), [said_of("tgp.io/do-not-disrupt", "90m")], "Request is", None),
+        (a_request(annotations=HELD), a_node(), [said_of("tgp.io/do-not-disrupt", "90m")], "GPURequest ml/r is", None),
         (a_request(), a_node(annotations={"tgp.io/do-not-disrupt": "999999h"}), [], "Node gpu-1", NOW + 999_998 * HOUR),
     ],
 )

@@ -165,7 +165,7 @@ def test_a_provider_that_cannot_be_looked_at_afterwards_sells_nothing():
 
     assert bought(replace(inputs, sources=one)) == "dear"
     stay = waits(replace(inputs, sources=dict.fromkeys(inputs.sources, failing)))
-    assert (stay.reason, stay.message) == ("ProviderUnavailable", "vultr: its list fails")
+    assert (stay.reason, stay.message) == ("ProviderUnavailable", "Provider vultr cannot be used now: its list fails")
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,10 @@ def test_a_provider_that_cannot_be_relied_on_sells_nothing(source, reason):
 def test_a_provider_that_the_class_does_not_name_sells_nothing():
     stay = waits(replace(purchase_inputs(CHEAP), sources={}))
 
-    assert (stay.reason, stay.message) == ("ProviderUnavailable", "vultr: class rented does not use this provider")
+    assert (stay.reason, stay.message) == (
+        "ProviderUnavailable",
+        "Provider vultr cannot be used now: class rented does not use this provider",
+    )
 
 
 def test_an_offer_that_cannot_become_a_node_is_not_bought():
@@ -226,7 +229,7 @@ def test_what_does_not_fit_the_limits_is_passed_over_for_what_does():
 
     assert bought(purchase_inputs(CHEAP, small, node_class=tight)) == "small"
     stay = waits(purchase_inputs(CHEAP, node_class=tight))
-    why = "class rented: limits.resources[cpu] is 12, of which 0 is in use: 16 more does not fit"
+    why = "Class rented: limits.resources[cpu] is 12, of which 0 is in use: 16 more does not fit"
     assert (stay.reason, stay.message) == ("LimitReached", why)
 
 

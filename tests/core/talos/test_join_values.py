@@ -27,7 +27,7 @@ def in_base64(text):
 
 
 def a_certificate(*, authority=True):
-    name = x509.Name([x509.NameAttribute(NameOID.ORGANIZATION_NAME, "somebody")])
+    name = x509.Name([x509.NameAttribute(NameOID.ORGANIZATION_NAME, "stranger")])
     builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(KEY.public_key())
     builder = builder.serial_number(7).not_valid_before(datetime(2026, 1, 1, tzinfo=UTC))
     builder = builder.not_valid_after(datetime(2036, 1, 1, tzinfo=UTC))

@@ -55,13 +55,13 @@ TABLE = [
         facts.ConditionChanged(SUBJECT, "Ready", "True", "Valid", "all is there", good=True),
         "INFO",
         (TURNED, {**READY, "status": "True", "reason": "Valid"}, 1),
-        (False, "Valid", "all is there"),
+        (False, "Valid", "All is there."),
     ),
     (
         facts.ConditionChanged(SUBJECT, "Ready", "False", "SecretMissing", "no Secret x", good=False),
         "WARNING",
         (TURNED, {**READY, "status": "False", "reason": "SecretMissing"}, 1),
-        (True, "SecretMissing", "no Secret x"),
+        (True, "SecretMissing", "No Secret x."),
     ),
     (  # not knowing yet is no news to the owner
         facts.ConditionChanged(SUBJECT, "Ready", "Unknown", "NotTried", "no caller waited", good=True),
@@ -81,7 +81,7 @@ TABLE = [
         facts.ObjectUnreadable(SUBJECT, "Expected int"),
         "WARNING",
         ("tgp_unreadable_objects_total", {"kind": "GPUNodeClass"}, 1),
-        (True, "Unreadable", "Expected int"),
+        (True, "Unreadable", "Expected int."),
     ),
     (facts.KeyAccepted("vast/keys/V#1a2b3c4d", "account-1"), "INFO", None, None),
     (
@@ -101,13 +101,13 @@ TABLE = [
         facts.JoinApproved(TRAIN, "gpu-1", "node-csr-a"),
         "INFO",
         ("tgp_joins_total", {"answer": "Approved"}, 1),
-        (False, "JoinApproved", "Node gpu-1 may join: certificate request node-csr-a was approved"),
+        (False, "JoinApproved", "Node gpu-1 may join: certificate request node-csr-a was approved."),
     ),
     (
         facts.JoinDenied(TRAIN, "node-csr-b", "TokenUsed", "already used"),
         "WARNING",
         ("tgp_joins_total", {"answer": "TokenUsed"}, 1),
-        (True, "JoinDenied", "Certificate request node-csr-b was denied (TokenUsed): already used"),
+        (True, "JoinDenied", "Certificate request node-csr-b was denied (TokenUsed): already used."),
     ),
     (
         facts.JoinApprovedByOthers(SUBJECT, "AutoApproved"),
@@ -119,13 +119,17 @@ TABLE = [
         facts.MachineOrdered(TRAIN, "vast", OFFER, 410_000, TOKEN, 1),
         "INFO",
         ("tgp_orders_total", VAST, 1),
-        (False, "Ordering", "Ordering 1x RTX4090 in us-west from Vast.ai at $0.41/h (attempt 1)"),
+        (False, "Ordering", "Ordering 1x RTX4090 in us-west from Vast.ai at $0.41/h (attempt 1)."),
     ),
     (
         facts.MachineLaunched(TRAIN, "vast", OFFER, 410_123, "4711", 2, timedelta(seconds=4)),
         "INFO",
         ("tgp_launches_total", VAST | {"outcome": "Launched"}, 1),
-        (False, "MachineLaunched", "Launched 1x RTX4090 in us-west from Vast.ai at $0.41/h (attempt 2): machine 4711"),
+        (
+            False,
+            "MachineLaunched",
+            "Machine 4711 was launched: 1x RTX4090 in us-west from Vast.ai at $0.41/h (attempt 2).",
+        ),
     ),
     (
         facts.MachineReadopted(TRAIN, "vast", OFFER, 410_000, "4711", 2),
@@ -136,7 +140,7 @@ TABLE = [
             "Readopted",
             (
                 "Machine 4711 was found by its token after the status was lost and is recorded again: "
-                "1x RTX4090 in us-west from Vast.ai at $0.41/h (attempt 2)"
+                "1x RTX4090 in us-west from Vast.ai at $0.41/h (attempt 2)."
             ),
         ),
     ),
@@ -144,7 +148,7 @@ TABLE = [
         facts.LaunchFailed(TRAIN, "vast", OFFER, "SoldOut", "the offer is gone"),
         "INFO",
         ("tgp_launches_total", VAST | {"outcome": "SoldOut"}, 1),
-        (True, "LaunchFailed", "Launch of 1x RTX4090 in us-west from Vast.ai failed (SoldOut): the offer is gone"),
+        (True, "LaunchFailed", "Launch of 1x RTX4090 in us-west from Vast.ai failed (SoldOut): the offer is gone."),
     ),
     (
         facts.LaunchFailed(TRAIN, "vast", OFFER, "Unknown", "no answer"),
@@ -155,7 +159,7 @@ TABLE = [
             "LaunchUnknown",
             (
                 "Launch of 1x RTX4090 in us-west from Vast.ai has an unknown outcome; "
-                "searching for the machine by its token: no answer"
+                "the machine is searched for by its token: no answer."
             ),
         ),
     ),
@@ -163,67 +167,71 @@ TABLE = [
         facts.NodeRegistered(TRAIN, "vast", "gpu-1", AFTER),
         "INFO",
         ("tgp_phase_seconds_sum", VAST | {"phase": "registered"}, 200.4),
-        (False, "Registered", "Node gpu-1 registered 3m20s after the order"),
+        (False, "Registered", "Node gpu-1 registered 3m20s after the order."),
     ),
     (
         facts.MeshJoined(TRAIN, "gpu-1.tail.ts.net is 100.64.0.7 in the tailnet", AFTER),
         "INFO",
         None,
-        (False, "Connected", "gpu-1.tail.ts.net is 100.64.0.7 in the tailnet, 3m20s after the order"),
+        (False, "Connected", "gpu-1.tail.ts.net is 100.64.0.7 in the tailnet, 3m20s after the order."),
     ),
     (
         facts.NodeInitialized(TRAIN, "vast", "gpu-1", AFTER),
         "INFO",
         ("tgp_phase_seconds_count", VAST | {"phase": "initialized"}, 1),
-        (False, "Initialized", "Node gpu-1 shows its GPUs, 3m20s after the order"),
+        (False, "Initialized", "Node gpu-1 shows its GPUs, 3m20s after the order."),
     ),
     (  # the wall clock was set back
         facts.MachineReady(TRAIN, "vast", "gpu-1", -AFTER),
         "INFO",
         ("tgp_phase_seconds_sum", VAST | {"phase": "ready"}, 0),
-        (False, "Ready", "Node gpu-1 is ready, 0s after the order"),
+        (False, "Ready", "Node gpu-1 is ready, 0s after the order."),
     ),
     (
         facts.MachineTerminating(TRAIN, "vast", "Idle", "No pod has used the GPUs since 12:00:00Z"),
         "INFO",
         ("tgp_terminations_total", VAST | {"reason": "Idle"}, 1),
-        (False, "Idle", "Terminating the machine: No pod has used the GPUs since 12:00:00Z"),
+        (False, "Idle", "No pod has used the GPUs since 12:00:00Z. Terminating the machine."),
     ),
     (
         facts.MachineTerminating(TRAIN, "vast", "NeverJoined", "No Node registered by 12:00:00Z"),
         "INFO",
         ("tgp_terminations_total", VAST | {"reason": "NeverJoined"}, 1),
-        (True, "NeverJoined", "Terminating the machine: No Node registered by 12:00:00Z"),
+        (True, "NeverJoined", "No Node registered by 12:00:00Z. Terminating the machine."),
     ),
     (
         facts.MachineTerminated(TRAIN, "cheap", "team-a/trainers", "vast", "4711", 1_230_000, "Idle"),
         "INFO",
         ("tgp_terminated_dollars_total", VAST | {"class": "cheap", "pool": "team-a/trainers"}, 1.23),
-        (False, "MachineTerminated", "Machine 4711 at Vast.ai was terminated; cost $1.23 (Idle)"),
+        (False, "MachineTerminated", "Machine 4711 at Vast.ai was terminated; cost $1.23 (Idle)."),
     ),
     (
         facts.MachineLost(TRAIN, "vast", "4711", "outbid"),
         "WARNING",
         ("tgp_lost_total", VAST, 1),
-        (True, "Lost", "Machine 4711 at Vast.ai was lost: outbid"),
+        (True, "Lost", "Machine 4711 at Vast.ai was lost: outbid."),
     ),
     (
         facts.LimitReached(TRAIN, "cheap", "limits.maxNodes is 2, and 2 are in use"),
         "INFO",
         ("tgp_limit_reached_total", {"class": "cheap"}, 1),
-        (True, "LimitReached", "Class cheap: limits.maxNodes is 2, and 2 are in use"),
+        (True, "LimitReached", "Class cheap: limits.maxNodes is 2, and 2 are in use."),
     ),
     (
         facts.ExpiresSoon(TRAIN, datetime(2026, 11, 16, 12, tzinfo=UTC)),
         "INFO",
         None,
-        (True, "ExpiresSoon", "Request expires at 2026-11-16T12:00:00Z; raise maxLifetime to keep the machine longer"),
+        (
+            True,
+            "ExpiresSoon",
+            "Machine will be terminated at 2026-11-16T12:00:00Z. To keep the machine longer, raise spec.maxLifetime.",
+        ),
     ),
     (
         facts.DrainBlocked(TRAIN, "pod team-a/notebook"),
         "INFO",
         ("tgp_drains_blocked_total", {}, 1),
-        (False, "DrainBlocked", "Termination waits for pod team-a/notebook"),
+        (False, "DrainBlocked", "Termination waits for pod team-a/notebook."),
     ),
     (
         facts.TerminationFailing(TRAIN, "vast", "4711", 3, "Vast.ai says 500", 410_000),
@@ -232,7 +240,7 @@ TABLE = [
         (
             True,
             "TerminationFailing",
-            "Machine 4711 at Vast.ai is still billed at $0.41/h; termination was requested 3 times: Vast.ai says 500",
+            "Machine 4711 at Vast.ai is still billed at $0.41/h; termination was requested 3 times: Vast.ai says 500.",
         ),
     ),
     (
@@ -296,25 +304,25 @@ TABLE = [
         facts.ScaleUpTriggered(POD_SUBJECT, "Pool a/b orders 1x T4"),
         "INFO",
         None,
-        (False, "TriggeredScaleUp", "Pool a/b orders 1x T4"),
+        (False, "TriggeredScaleUp", "Pool a/b orders 1x T4."),
     ),
     (
         facts.ScaleUpNotTriggered(POD_SUBJECT, "a/b: too small"),
         "INFO",
         None,
-        (False, "NotTriggerScaleUp", "a/b: too small"),
+        (False, "NotTriggerScaleUp", "a/b: too small."),
     ),
     (
         facts.AnnotationIgnored(POD_SUBJECT, "no price"),
         "INFO",
         None,
-        (True, "AnnotationIgnored", "no price"),
+        (True, "AnnotationIgnored", "No price."),
     ),
     (
         facts.DisruptionNoted(POD_SUBJECT, "DisruptionBlocked", "Drifted: no room"),
         "INFO",
         None,
-        (False, "DisruptionBlocked", "Drifted: no room"),
+        (False, "DisruptionBlocked", "Drifted: no room."),
     ),
     (
         facts.MoveEnded(POD_SUBJECT, "Drifted", "Terminating"),
@@ -368,19 +376,19 @@ TABLE = [
         facts.RequestReplanned(POD_SUBJECT, "sold out"),
         "INFO",
         ("tgp_replanned_requests_total", {}, 1),
-        (False, "RequestReplanned", "GPURequest deleted: sold out. A new plan is made for its pods."),
+        (False, "RequestReplanned", "GPURequest was deleted: sold out. A new plan is made for its pods."),
     ),
     (
-        facts.AlertRaised(POD_SUBJECT, "80", "Use has reached 80 % of the quota"),
+        facts.AlertRaised(POD_SUBJECT, "80", "Use has reached 80 % of the quota."),
         "INFO",
         ("gwb_alerts_total", {"namespace": POD_SUBJECT.key[0], "name": POD_SUBJECT.key[1], "alert": "80"}, 1),
-        (True, "BudgetAlert", "Use has reached 80 % of the quota"),
+        (True, "BudgetAlert", "Use has reached 80 % of the quota."),
     ),
     (
         facts.BudgetNoted(POD_SUBJECT, "AccountRestored", "It is restored", warning=True),
         "INFO",
         None,
-        (True, "AccountRestored", "It is restored"),
+        (True, "AccountRestored", "It is restored."),
     ),
     (
         facts.PodEnforced(
@@ -392,13 +400,13 @@ TABLE = [
             {"namespace": "team", "name": "gpus", "action": "Evict", "outcome": "Evicted"},
             1,
         ),
-        (True, "Evicted", "Pod was evicted: budget gpus is used up"),
+        (True, "Evicted", "Pod was evicted: budget gpus is used up."),
     ),
     (
         facts.PodEnforced(POD_SUBJECT, ObjectKey("team", "gpus"), "Evict", "EvictionBlocked", "Pod was not evicted"),
         "INFO",
         None,
-        (True, "EvictionBlocked", "Pod was not evicted"),
+        (True, "EvictionBlocked", "Pod was not evicted."),
     ),
     (facts.TableFailing(ObjectKey("tgp-system", "tgp-shapes"), "forbidden"), "WARNING", None, None),
     (
@@ -408,14 +416,14 @@ TABLE = [
         (
             False,
             "Nominated",
-            "Node train-1 was bought for this pod; its capacity is reserved until the pod is scheduled",
+            "Node train-1 was bought for this pod; its capacity is reserved until the pod is scheduled.",
         ),
     ),
     (
         facts.PodGateLifted(POD_SUBJECT, "team-a"),
         "INFO",
         None,
-        (False, "GateLifted", "Scheduling gate removed: team-a has GPU-hours left"),
+        (False, "GateLifted", "Scheduling gate removed: team-a has GPU-hours left."),
     ),
     (
         facts.NominationUnsupported(POD_SUBJECT, "v1.34.2"),
@@ -424,7 +432,7 @@ TABLE = [
         (
             False,
             "NominationUnsupported",
-            "Pods may run on other machines than planned: Kubernetes is v1.34.2, and nominations need 1.35 or newer",
+            "Pods may run on other machines than planned: Kubernetes is v1.34.2, and nominations need 1.35 or newer.",
         ),
     ),
 ]

@@ -84,7 +84,7 @@ def test_every_line_is_a_json_object_that_carries_its_reconcile_and_key():
 def test_a_failed_reconcile_says_where_and_not_what_the_error_said():
     """An error's words may hold anything, a key among them."""
     out = io.StringIO()
-    words = "sk-" + "nobody" * 3  # not in one piece below: the source line is part of the log line
+    words = "sk-" + "absent" * 3  # not in one piece below: the source line is part of the log line
 
     def fails(_key: ObjectKey) -> None:
         raise RuntimeError(words)

@@ -9,7 +9,7 @@ from tests.core.requests.an_observation import NOW, a_machine, ago, an_observati
 from tgp.api.common import NodeClassRef
 from tgp.api.nodeclass import GPUNodeClass, GPUNodeClassSpec, GPUNodeClassStatus, ProviderConfig
 from tgp.api.nodepool import GPUNodePool, GPUNodePoolSpec, GPUNodePoolStatus
-from tgp.app.view.costs import cost_row_of
+from tgp.app.view.gatherer import cost_row_of
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
 from tgp.interfaces.terminal.snapshot import CostRow

@@ -9,8 +9,7 @@ from rich.console import Console
 
 from tests.core.terminal.snapshots import NOW, a_machine, a_snapshot, an_event, an_object
 from tgp.interfaces.terminal.keys import Glance
-from tgp.interfaces.terminal.layout import FOOTER, HEADER, SECTIONS, share
-from tgp.interfaces.terminal.screen import TerminalScreen
+from tgp.interfaces.terminal.screen import FOOTER, HEADER, SECTIONS, TerminalScreen, share
 from tgp.interfaces.terminal.snapshot import CostRow, PlanSummary, ScenarioLine, Snapshot, WaitingRow
 
 SMALLEST = HEADER + SECTIONS + FOOTER  # below it even the headings do not fit; Live cuts what is too much

@@ -77,7 +77,7 @@ def test_a_spread_keeps_domains_even():
     [
         (spread(), True),  # one domain: nothing to compare it with
         (spread(minDomains=2), False),
-        (spread("nobody/has-it"), False),
+        (spread("absent/has-it"), False),
         (spread(selector={}), True),  # an empty selector counts nothing
         (spread(minDomains=2, maxSkew=2), True),
         (spread(minDomains=2, whenUnsatisfiable="ScheduleAnyway"), None),
@@ -138,7 +138,7 @@ def test_the_first_of_a_group_may_begin_it():
         first = place(cluster, "first", labels=WEB, affinity=near(term()))
         assert first
         assert place(cluster, "second", labels=WEB, affinity=near(term())) == first
-        assert place(cluster, "third", labels=WEB, affinity=near(term("nobody/has-it"))) == ""
+        assert place(cluster, "third", labels=WEB, affinity=near(term("absent/has-it"))) == ""
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,8 @@ def test_what_is_passed_through_is_listed():
     assert told["Ready"]["status"] == "True"
     assert told["TemplateUnchecked"]["reason"] == "PassedThrough"
     assert told["TemplateUnchecked"]["message"].startswith(
-        "Passed through unchecked, because tgp cannot check them: line 5: UserVolumeConfig/data"
+        "Machine config template has parts that tgp passes through, because it cannot check them: "
+        "line 5: UserVolumeConfig/data"
     )
 
 

@@ -22,7 +22,7 @@ def configs(env: Joining) -> list[dict]:
 
 
 def test_a_namespace_opts_in_and_nothing_that_others_share_goes_there():
-    with joining("somebody else's host", "simulated") as env:
+    with joining("another tenant's host", "simulated") as env:
         sold_by_any_host(env.simulator)
         a_tailnet_class(env, **UNTRUSTED)
         env.operate()

@@ -577,7 +577,7 @@ def test_idleness_that_has_not_lasted_is_seen():
 
 # -- secrets and places ------------------------------------------------------------------------------------------------
 
-CANARY = "canary-9f31-nobody-says-this"
+CANARY = "canary-9f31-never-to-be-said"
 
 
 @pytest.mark.parametrize("where", ["object", "address", "log"])

@@ -61,7 +61,7 @@ def test_the_namespace_says_whether_classes_have_to_name_namespaces():
 
 def test_a_machine_without_a_request_counts_also_for_the_next_process():
     """The invariant about orphans is not asked: this provider does not terminate."""
-    with sim_env("held by nobody", invariants=[each for each in INVARIANTS if each is not NoOrphan]) as env:
+    with sim_env("held by no request", invariants=[each for each in INVARIANTS if each is not NoOrphan]) as env:
         a_class(env.world, "rented")
         process = env.world.process("operator", operator_main(ALONE))
         env.wants(idleTimeout="Never")

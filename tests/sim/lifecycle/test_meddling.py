@@ -89,7 +89,7 @@ def test_a_removed_annotation_is_put_back():
         {"offer": {"gpuType": "B900"}},
         {"offer": {"region": "moon-1", "gpuCount": 0}},
         {"settings": "{not json"},
-        {"account": "of-somebody-else"},
+        {"account": "of-another-tenant"},
         {"instanceId": ""},
         {"progressAt": "2126-01-01T00:00:00Z"},
         {"launchedAt": "2126-01-01T00:00:00Z"},
@@ -279,7 +279,7 @@ def test_a_life_that_is_shortened_below_its_age_ends_at_once():
 
 
 def test_a_request_that_is_written_again_under_its_name_at_once_is_another_request():
-    with sim_env("anew", kubelets=QUICK) as env:
+    with sim_env("again", kubelets=QUICK) as env:
         begin(env, limits={"maxNodes": 1})
         first = ready(env)
         env.recorder.forced[plain_uid(first["metadata"]["uid"])] = None

@@ -13,19 +13,20 @@ from tgp.adapters.telemetry.requests import RequestCollector
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import GPURequest
 from tgp.api.resource import GPU_NODE_CLASS
-from tgp.app.view.costs import cost_row_of
+from tgp.app.view.gatherer import cost_row_of
 from tgp.core.model.costs import read_amount
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.money import CENT, cents
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.record import pack_uid
 from tgp.core.reports import cost_report
+from tgp.core.reports.request_timeline import RequestTimeline, timeline_of
 from tgp.interfaces.cli.cost_view import money_cell
-from tgp.interfaces.cli.status_view import StatusRow, columns
-from tgp.interfaces.cli.timeline import RequestTimeline, timeline_of
+from tgp.interfaces.cli.status_view import columns
 from tgp.interfaces.cli.watch_view import money_words
 from tgp.interfaces.cli.why_view import cost_words
 from tgp.interfaces.terminal.screen import cost_cells
+from tgp.services.documents.requests import StatusRow
 
 NAMES = ("brief", "gone", "long", "new")
 

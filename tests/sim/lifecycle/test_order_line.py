@@ -31,7 +31,7 @@ def test_orders_in_line_keep_their_offer_and_hold_up_no_termination(monkeypatch)
 
         assert "ProviderBusy" not in queued
         attempts = [env.attempts(f"train-{number:02}") for number in range(ORDERS)]
-        assert [len(each) for each in attempts] == [1] * ORDERS  # nobody gave its offer up
+        assert [len(each) for each in attempts] == [1] * ORDERS  # none gave its offer up
         assert len(env.simulator.fleet.machines) == ORDERS + 1
 
 

@@ -54,6 +54,7 @@ KILLS: dict[str, Kill] = {
     "halt-ends-on-one-look": Kill("all-finalizers-stripped", "the collector ended everything"),
     "halt-for-ever": Kill("restored-to-before", "machines that belong to no request are paid for ever"),
     "hold-ignored": Kill("held", "I28"),
+    "id-from-an-answer": Kill("answered-with-another", "I9"),
     "id-from-status": Kill("hostile-tenant", "a machine of others was touched"),
     "id-lost-in-a-conflict": Kill("written-while-it-is-ordered", "I9"),
     "identity-ignored": Kill("another-account", "I9"),
@@ -115,7 +116,7 @@ KILLS: dict[str, Kill] = {
         "budget-of-a-tenant-over-all-namespaces", "a tenant evicted the pods of others"
     ),
     "token-kept-after-the-join": Kill("joins-a-tailnet", "J2"),
-    "token-made-anew": Kill("lost-answer-to-a-token", "J1"),
+    "token-made-again": Kill("lost-answer-to-a-token", "J1"),
     "unknown-is-refusal": Kill("lost-answer", "I9"),
     "unknown-power-goes-off": Kill("deleted-while-its-status-errs", "P1"),
     "unknown-power-is-off": Kill("silent-power-api", "P1"),

@@ -9,9 +9,11 @@ from tests.sim.lifecycle.a_world import SimEnv, sim_env
 from tests.sim.lifecycle.reference import QUICK
 from tests.sim.mutants.a_history import LATE, AtOrders, at_first_order, begin, crash, is_ready, slow_orders, wipe
 from tgp.api.resource import GPU_REQUEST, LEASE
+from tgp.ports.http import Call, Reply
 from tgp.sim.checkers.objects import loose_ends
 from tgp.sim.checkers.recorded import RecordedOrder
 from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
+from tgp.sim.clouds.machine import SimulatedMachine
 from tgp.sim.plans import Act, FaultPlan
 from tgp.sim.world import KUBERNETES
 
@@ -186,6 +188,53 @@ def listed_very_late(seed: str) -> None:
         assert len(env.simulator.fleet.machines) == 1, "a second machine was rented while the first one was hidden"
 
 
+def answered_with_another(seed: str) -> None:
+    """The answer to an order is that of another order: it names a machine that serves, and nothing was made."""
+    with sim_env(seed, kubelets=QUICK) as env:
+        begin(env)
+        env.wants("served", idleTimeout="Never")
+        env.until(is_ready(env, "served"), minutes=20)
+        (serving,) = env.living()
+        _answer_next_order_with(env, serving)
+        env.wants(idleTimeout="Never")
+        env.until(is_ready(env), minutes=40)
+
+        assert serving in env.living(), "the machine of another request was terminated"
+        assert env.phase("served") == "Ready"
+        assert [each["outcome"] for each in env.attempts()] == ["Failed", "Launched"]
+
+
+def answered_with_a_strangers(seed: str) -> None:
+    """The same, of a machine in the account that is not ours: it is not touched, and the request says why."""
+    with sim_env(seed, kubelets=QUICK) as env:
+        begin(env)
+        fleet = env.simulator.fleet
+        fleet.add_foreign(next(iter(fleet.accounts)), 1)
+        (web,) = fleet.living()
+        _answer_next_order_with(env, web)
+        env.wants()
+        env.until(lambda: env.condition("Terminating")[1] == "NeverJoined", minutes=40)
+        env.world.run(minutes=10)
+
+        assert web in fleet.living(), "a stranger's machine was terminated"
+        assert "does not carry the token" in env.condition("ProviderReachable")[2]
+
+
+def _answer_next_order_with(env: SimEnv, machine: SimulatedMachine) -> None:
+    simulator, next_one = env.simulator, [machine]
+    (place,) = [name for name in env.world.network.endpoints() if name != KUBERNETES]
+
+    async def handle(call: Call) -> Reply:
+        reply = await simulator.handle(call)
+        if simulator.verb_of(call) is not CloudVerb.LAUNCH or not next_one:
+            return reply
+        made = list(simulator.fleet.machines.values())[-1]
+        simulator.fleet.vanish(made)
+        return Reply(reply.status, reply.content.replace(made.id.encode(), next_one.pop().id.encode()), reply.headers)
+
+    env.world.mount(place, handle)
+
+
 def _annotate(env: SimEnv) -> None:
     change = {"metadata": {"annotations": {"example.com/seen": "yes"}}}
     env.world.api.local_api.merge_patch(GPU_REQUEST, "default", "train", change)
@@ -224,6 +273,8 @@ ORDERS = (
     deleted_before_the_order,
     written_while_it_is_ordered,
     listed_very_late,
+    answered_with_another,
+    answered_with_a_strangers,
     another_day,
     tagged_like_ours,
 )

@@ -50,7 +50,7 @@ def needed_late_in_its_drain(seed: str) -> None:
 
 
 def said_to_be_off_while_it_boots(seed: str) -> None:
-    """A status that is a ping, a slow start, and an operator that begins anew."""
+    """A status that is a ping, a slow start, and an operator that begins again."""
     with sim_env(seed, "webhook", kubelets=SLOW) as env:
         begin_owned(env, bootTimeout="20m")
         up = runs(env)

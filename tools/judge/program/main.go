@@ -1,7 +1,7 @@
 // The judge: Talos's own reading of machine configs, for as many as are asked about.
 //
 // Each line of the input is one question, each line of the output its answer, in the same order. A line that is no
-// question ends the program: whoever asks has a bug. Besides it can tell which keys it knows (--keys KIND…) and make
+// question ends the program: the caller has a bug. Besides it can tell which keys it knows (--keys KIND…) and make
 // workers' configs as Talos's own generator does (--workers, one wish a line).
 package main
 

@@ -20,6 +20,15 @@ def own_key(old: Any, new: Any) -> Iterable[ObjectKey]:
     return ((old if new is None else new).key,)
 
 
+def only(key: ObjectKey) -> Keys:
+    """This key, and nothing else: of a channel that others use, too."""
+
+    def keys(_old: Any, new: Any) -> Iterable[ObjectKey]:
+        return (key,) if new is not None and new.key == key else ()
+
+    return keys
+
+
 @dataclass(frozen=True)
 class WatchSource:
     """A store whose changes wake a controller: by the record's own key, or mapped to keys of another kind."""

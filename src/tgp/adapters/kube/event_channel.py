@@ -5,6 +5,7 @@ They look like any other cache to the runtime, so what a controller learns can s
 
 import asyncio
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from tgp.adapters.kube.reflector import State
@@ -99,5 +100,22 @@ class Caches:
         """Seconds since the API server last confirmed that the store is up to date."""
         return self._feeder(store).silent_for()
 
+    def of(self, store: Store[Any]) -> "WatchedStore":
+        return WatchedStore(self, store)
+
     def _feeder(self, store: Store[Any]) -> CacheFeeder:
         return next(each for each in self.feeders if each.store is store)
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedStore:
+    """One of these stores: how old it is, and a newer list of it."""
+
+    caches: Caches
+    store: Store[Any]
+
+    async def list_again(self) -> None:
+        await self.caches.list_again(self.store)
+
+    def silent_for(self) -> float:
+        return self.caches.silent_for(self.store)

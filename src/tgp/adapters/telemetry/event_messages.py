@@ -7,6 +7,7 @@ from typing import assert_never
 import msgspec
 
 from tgp.api.values import go_duration, rfc3339
+from tgp.core.model.conditions import sentence
 from tgp.core.model.facts import (
     DrainBlocked,
     ExpiresSoon,
@@ -41,38 +42,42 @@ def event_message(fact: MachineFact, titled: Callable[[str], str]) -> EventMessa
     """`titled` gives a provider's name as people write it."""
     match fact:
         case MachineOrdered():
-            return EventMessage("Ordering", f"Ordering {_purchase(fact, titled)}")
+            return EventMessage("Ordering", f"Ordering {_purchase(fact, titled)}.")
         case MachineLaunched():
-            return EventMessage("MachineLaunched", f"Launched {_purchase(fact, titled)}: machine {fact.instance_id}")
+            return EventMessage(
+                "MachineLaunched", f"Machine {fact.instance_id} was launched: {_purchase(fact, titled)}."
+            )
         case MachineReadopted():
             found = f"Machine {fact.instance_id} was found by its token after the status was lost"
-            return EventMessage("Readopted", f"{found} and is recorded again: {_purchase(fact, titled)}", warning=True)
+            return EventMessage("Readopted", f"{found} and is recorded again: {_purchase(fact, titled)}.", warning=True)
         case LaunchFailed():
             return _failure(fact, f"{fact.offer} from {titled(fact.provider)}")
         case NodeRegistered():
-            return EventMessage("Registered", f"Node {fact.node} registered {_since(fact.after)}")
+            return EventMessage("Registered", f"Node {fact.node} registered {_since(fact.after)}.")
         case MeshJoined():
-            return EventMessage("Connected", f"{fact.words}, {_since(fact.after)}")
+            return EventMessage("Connected", f"{fact.words.rstrip('.')}, {_since(fact.after)}.")
         case NodeInitialized():
-            return EventMessage("Initialized", f"Node {fact.node} shows its GPUs, {_since(fact.after)}")
+            return EventMessage("Initialized", f"Node {fact.node} shows its GPUs, {_since(fact.after)}.")
         case MachineReady():
-            return EventMessage("Ready", f"Node {fact.node} is ready, {_since(fact.after)}")
+            return EventMessage("Ready", f"Node {fact.node} is ready, {_since(fact.after)}.")
         case MachineTerminating():
             unexpected = fact.reason not in EXPECTED_TERMINATIONS
-            return EventMessage(fact.reason, f"Terminating the machine: {fact.why}", unexpected)
+            return EventMessage(fact.reason, f"{sentence(fact.why)} Terminating the machine.", unexpected)
         case MachineTerminated():
             cost = f"cost {total(fact.spent_microusd)} ({fact.reason})"
-            return EventMessage("MachineTerminated", f"{_machine(fact, titled)} was terminated; {cost}")
+            return EventMessage("MachineTerminated", f"{_machine(fact, titled)} was terminated; {cost}.")
         case MachineLost():
             return EventMessage("Lost", f"{_machine(fact, titled)} was lost: {fact.why}", warning=True)
         case LimitReached():
             who = f"Pool {fact.pool}" if fact.pool else f"Class {fact.node_class}"
             return EventMessage("LimitReached", f"{who}: {fact.why}", warning=True)
         case ExpiresSoon():
-            more = f". {fact.why_fixed}" if fact.why_fixed else "; raise maxLifetime to keep the machine longer"
-            return EventMessage("ExpiresSoon", f"Request expires at {rfc3339(fact.at)}{more}", warning=True)
+            more = fact.why_fixed or "To keep the machine longer, raise spec.maxLifetime."
+            return EventMessage(
+                "ExpiresSoon", f"Machine will be terminated at {rfc3339(fact.at)}. {more}", warning=True
+            )
         case DrainBlocked():
-            return EventMessage("DrainBlocked", f"Termination waits for {fact.who}")
+            return EventMessage("DrainBlocked", f"Termination waits for {fact.who}.")
         case TerminationFailing():
             asked = "once" if fact.tries == 1 else f"{fact.tries} times"
             costs = f"is still billed at {about(fact.hourly_microusd)}/h; termination was requested {asked}"
@@ -88,7 +93,7 @@ def _purchase(fact: MachineOrdered | MachineLaunched | MachineReadopted, titled:
 
 def _failure(fact: LaunchFailed, what: str) -> EventMessage:
     if fact.outcome == UNKNOWN:
-        message = f"Launch of {what} has an unknown outcome; searching for the machine by its token: {fact.why}"
+        message = f"Launch of {what} has an unknown outcome; the machine is searched for by its token: {fact.why}"
         return EventMessage("LaunchUnknown", message, warning=True)
     return EventMessage("LaunchFailed", f"Launch of {what} failed ({fact.outcome}): {fact.why}", warning=True)
 

@@ -11,6 +11,7 @@ from tgp.adapters.telemetry.event_messages import event_message
 from tgp.adapters.telemetry.metrics import Metrics
 from tgp.api.resource import GPU_REQUEST
 from tgp.core.model.account_access import provider_of
+from tgp.core.model.conditions import sentence
 from tgp.core.model.facts import (
     AlertRaised,
     AnnotationIgnored,
@@ -26,6 +27,7 @@ from tgp.core.model.facts import (
     DrainBlocked,
     ExpiresSoon,
     Fact,
+    FactSubject,
     HistoryRewound,
     JoinApproved,
     JoinApprovedByOthers,
@@ -96,7 +98,7 @@ TOLD_BY_A_FACT = frozenset({"Launched", "Registered", "Initialized", "Ready", "T
 BY_OTHERS = (
     "Certificate request was approved by another approver, although it came with a bootstrap token of tgp: a binding "
     "allows every bootstrap token to join as any node. Find and remove the binding that grants "
-    "certificatesigningrequests/nodeclient to the group system:bootstrappers"
+    "certificatesigningrequests/nodeclient to the group system:bootstrappers."
 )
 STEPS = (MachineOrdered, NodeRegistered, NodeInitialized, MeshJoined)
 MILLION = 1_000_000
@@ -128,7 +130,7 @@ class LiveJournal:
                 kind = fact.subject.resource.kind
                 self._metrics.conditions.labels(kind, fact.type, fact.status, fact.reason).inc()
                 if fact.status != "Unknown" and not _told_by_a_fact(fact):  # no Event for "not known yet"
-                    self._events.emit(fact.subject, warning=not fact.good, reason=fact.reason, message=fact.message)
+                    self._emit(fact.subject, fact.reason, fact.message, warning=not fact.good)
             case ReconcileFailed():
                 self._metrics.exceptions.labels(fact.controller, fact.error).inc()
             case WatchFailing():
@@ -159,7 +161,7 @@ class LiveJournal:
                 pass  # only logged
             case ObjectUnreadable():
                 self._metrics.unreadable.labels(fact.subject.resource.kind).inc()
-                self._events.emit(fact.subject, warning=True, reason="Unreadable", message=fact.why)
+                self._emit(fact.subject, "Unreadable", fact.why, warning=True)
             case JoinApproved() | JoinDenied() | JoinApprovedByOthers():
                 self._of_joins(fact)
             case OrphanFound() | OrphanTerminationFailing() | OrphanTerminated() | OrphanGone() | SweepHalted():
@@ -190,21 +192,25 @@ class LiveJournal:
                 if isinstance(fact, STEPS) and fact.of_pool:
                     return  # MachineLaunched and MachineReady tell enough; conditions show the rest
                 said = event_message(fact, self._titled)
-                self._events.emit(fact.subject, warning=said.warning, reason=said.reason, message=said.message)
+                self._emit(fact.subject, said.reason, said.message, warning=said.warning)
+
+    def _emit(self, subject: FactSubject, reason: str, message: str, *, warning: bool = False) -> None:
+        """Every Event is a sentence, also where it ends with words of a provider or of another object."""
+        self._events.emit(subject, warning=warning, reason=reason, message=sentence(message))
 
     def _of_joins(self, fact: JoinApproved | JoinDenied | JoinApprovedByOthers) -> None:
         match fact:
             case JoinApproved():
                 self._metrics.joins.labels("Approved").inc()
                 message = f"Node {fact.node} may join: certificate request {fact.signing_request} was approved"
-                self._events.emit(fact.subject, warning=False, reason="JoinApproved", message=message)
+                self._emit(fact.subject, "JoinApproved", message)
             case JoinDenied():
                 self._metrics.joins.labels(fact.reason).inc()
                 message = f"Certificate request {fact.signing_request} was denied ({fact.reason}): {fact.why}"
-                self._events.emit(fact.subject, warning=True, reason="JoinDenied", message=message)
+                self._emit(fact.subject, "JoinDenied", message, warning=True)
             case JoinApprovedByOthers():
                 self._metrics.joins.labels("ApprovedByOthers").inc()
-                self._events.emit(fact.subject, warning=True, reason="ApprovedByOthers", message=BY_OTHERS)
+                self._emit(fact.subject, "ApprovedByOthers", BY_OTHERS, warning=True)
             case _:
                 assert_never(fact)
 
@@ -212,17 +218,17 @@ class LiveJournal:
         match fact:
             case AlertRaised():
                 self._metrics.budget_alerts.labels(*fact.subject.key, fact.alert).inc()
-                self._events.emit(fact.subject, warning=True, reason="BudgetAlert", message=fact.message)
+                self._emit(fact.subject, "BudgetAlert", fact.message, warning=True)
             case BudgetNoted():
-                self._events.emit(fact.subject, warning=fact.warning, reason=fact.reason, message=fact.message)
+                self._emit(fact.subject, fact.reason, fact.message, warning=fact.warning)
             case PodEnforced():
                 if fact.done:
                     self._metrics.enforcement_actions.labels(*fact.budget, fact.action, fact.outcome).inc()
-                self._events.emit(fact.subject, warning=fact.warning, reason=fact.outcome, message=fact.message)
+                self._emit(fact.subject, fact.outcome, fact.message, warning=fact.warning)
             case PodGateLifted():
                 why = f"{fact.budgets} has GPU-hours left" if fact.budgets else "no budget blocks the pod"
                 message = f"Scheduling gate removed: {why}"
-                self._events.emit(fact.subject, warning=False, reason="GateLifted", message=message)
+                self._emit(fact.subject, "GateLifted", message)
             case _:
                 assert_never(fact)
 
@@ -255,19 +261,19 @@ class LiveJournal:
                 self._metrics.plans_cut_short.labels(*fact.subject.key).inc()
                 seconds = f"{fact.within.total_seconds():.0f}s"
                 message = f"Planning {fact.pods} pods took longer than {seconds}. {QUICK_PLANS}"
-                self._events.emit(fact.subject, warning=True, reason="PlanCutShort", message=message)
+                self._emit(fact.subject, "PlanCutShort", message, warning=True)
             case PlanFailed():
                 self._metrics.plans_failed.labels(fact.namespace).inc()
             case NoPodWaits():
                 self._metrics.unserved.clear()
             case ScaleUpTriggered():
-                self._events.emit(fact.subject, warning=False, reason="TriggeredScaleUp", message=fact.message)
+                self._emit(fact.subject, "TriggeredScaleUp", fact.message)
             case ScaleUpNotTriggered():
-                self._events.emit(fact.subject, warning=False, reason="NotTriggerScaleUp", message=fact.message)
+                self._emit(fact.subject, "NotTriggerScaleUp", fact.message)
             case AnnotationIgnored():
-                self._events.emit(fact.subject, warning=True, reason="AnnotationIgnored", message=fact.message)
+                self._emit(fact.subject, "AnnotationIgnored", fact.message, warning=True)
             case DisruptionNoted():
-                self._events.emit(fact.subject, warning=False, reason=fact.step, message=fact.message)
+                self._emit(fact.subject, fact.step, fact.message)
             case MoveEnded():
                 self._metrics.moves.labels(fact.reason, fact.outcome).inc()
             case PodsMoved():
@@ -282,20 +288,20 @@ class LiveJournal:
                 self._metrics.exchanged.labels(*labels, "replaced").inc(fact.replaced_microusd / MILLION)
             case RequestReplanned():
                 self._metrics.replanned.inc()
-                message = f"GPURequest deleted: {fact.why}. A new plan is made for its pods."
-                self._events.emit(fact.subject, warning=False, reason="RequestReplanned", message=message)
+                message = f"GPURequest was deleted: {fact.why.rstrip('.')}. A new plan is made for its pods."
+                self._emit(fact.subject, "RequestReplanned", message)
             case PodNominated():
                 self._metrics.nominations.inc()
                 message = (
                     f"Node {fact.node} was bought for this pod; its capacity is reserved until the pod is scheduled"
                 )
-                self._events.emit(fact.subject, warning=False, reason="Nominated", message=message)
+                self._emit(fact.subject, "Nominated", message)
             case NominationUnsupported():
                 message = (
                     f"Pods may run on other machines than planned: Kubernetes is {fact.version}, "
                     "and nominations need 1.35 or newer"
                 )
-                self._events.emit(fact.subject, warning=False, reason="NominationUnsupported", message=message)
+                self._emit(fact.subject, "NominationUnsupported", message)
             case _:
                 assert_never(fact)
 

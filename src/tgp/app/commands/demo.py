@@ -18,18 +18,17 @@ from tgp.adapters.http.client_pool import HttpClientPool
 from tgp.adapters.http.serve import NoFreePort, listen
 from tgp.app.demo import kubeconfig
 from tgp.app.demo.operator import DemoOperator, settings_at
-from tgp.app.demo.speed_text import speed_text, world_seconds
-from tgp.app.demo.stall_free_loop import StallFreeLoop
 from tgp.app.demo.world import EmbeddedWorld
 from tgp.app.program import program
 from tgp.app.view.gatherer import Frame, Gatherer, Sources
 from tgp.app.view.live_view import EndedEarly, Length, Work, end_after, end_on_signals, play, view_for
 from tgp.app.view.log_capture import LogCapture
 from tgp.app.view.stats import NoJournal
-from tgp.interfaces.terminal.snapshot import Snapshot
+from tgp.interfaces.terminal.snapshot import Snapshot, age
 from tgp.interfaces.terminal.summary import DemoOutcome, summary
+from tgp.ports.clock import Clock
 from tgp.services.demo_http import EmbeddedDial
-from tgp.sim.scaled import BEGAN_AGO, FACTOR, ScaledClock
+from tgp.sim.scaled import BEGAN_AGO, FACTOR, ScaledClock, ScaledLoop, WorldSpeed
 
 PORT = 8001  # as `kubectl proxy`
 FASTEST = 600.0  # beyond it one loop iteration is a minute of the world, and timeouts cannot be kept
@@ -37,6 +36,34 @@ GLANCE = 0.25  # seconds between two reads of the real clock
 SLOW_FOR = timedelta(minutes=5)  # so that the user can watch the effect of a change
 KEPT_CONNECTIONS = ConnectionPool(fresh_for_changes=False)
 PARTING = "The demo world was in memory: its objects, port and kubeconfig are gone. No real money was spent."
+
+
+MOMENT = 0.25  # seconds of the world per iteration: a request takes a dozen iterations, and may take ten seconds
+
+
+class StallFreeLoop(ScaledLoop):
+    def __init__(self, real: Clock, *, factor: float = FACTOR, began_ago: timedelta = BEGAN_AGO) -> None:
+        self._moment = MOMENT / factor
+        self._lost = 0.0
+        self._limit = self._moment
+        super().__init__(real, factor=factor, began_ago=began_ago)
+
+    def real_elapsed(self) -> float:
+        return min(super().real_elapsed() - self._lost, self._limit)
+
+    def real_wait(self, wait: float) -> float:
+        """Called right before the selector waits: from here on this much time may pass."""
+        real = super().real_wait(wait)
+        self._limit = self.real_elapsed() + real + self._moment
+        return real
+
+    def _run_once(self) -> None:
+        passed = super().real_elapsed() - self._lost
+        if passed > self._limit:
+            self._lost += passed - self._limit
+            passed = self._limit
+        self._limit = passed + self._moment
+        super()._run_once()  # type: ignore[misc]  # asyncio's own iteration, not in typeshed
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,3 +262,19 @@ class DemoSession:
             ),
         )
         return summary(self._last or self._snapshot(), outcome)
+
+
+def speed_text(pace: WorldSpeed, elapsed: float) -> str:
+    """After `elapsed` seconds of real time."""
+    slow = min(pace.slow_until, pace.real_until_caught_up) - elapsed
+    if slow > 0:
+        return f"real time for {age(timedelta(seconds=slow))}: you changed something"
+    left = pace.real_until_caught_up - elapsed
+    if left <= 0:
+        return "real time"
+    return f"{pace.factor:g}x, catches up with the present in {age(timedelta(seconds=left))}"
+
+
+def world_seconds(pace: WorldSpeed, elapsed: float, wall_seconds: float) -> float:
+    """How many seconds of the world pass in so many seconds of real time, from now on."""
+    return pace.world(elapsed + wall_seconds) - pace.world(elapsed)

@@ -131,7 +131,7 @@ class ObserveSession:
         for line in summary(snapshot, DemoOutcome(passed, passed, parting, following)):
             click.echo(line)
         if not self._gatherer.reached:
-            raise click.ClickException(f"{self._server} never answered")
+            raise click.ClickException(f"{self._server} never answered.")
 
     def _snapshot(self) -> Snapshot:
         reconciles = reconcile_stats_of(self._worker.metrics)

@@ -19,9 +19,9 @@ from tgp.app.view.live_view import Length, end_after, end_on_signals
 from tgp.interfaces.cli.interrupt import run
 from tgp.interfaces.cli.output import Formats, show, terminal_width, write
 from tgp.interfaces.cli.sim import bill_table, clouds_table, fleet_table, menu_table
-from tgp.interfaces.documents import API_VERSION
-from tgp.interfaces.documents.simulation import BillDocument, FaultsDocument, FleetDocument
 from tgp.ports.http import Call, HttpError, Reply, UnreadableReply, json_call
+from tgp.services.documents import API_VERSION
+from tgp.services.documents.simulation import BillDocument, FaultsDocument, FleetDocument
 from tgp.sim.clouds.admin_api import PREFIX, AdminApi
 from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
 from tgp.sim.clouds.registry import SIMULATORS, pretend

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from tgp.adapters.clouds.registry import facts_of, path_of
-from tgp.api.common import DEFAULT_KEYS
+from tgp.api.common import DEFAULT_KEYS, OWNED_PROVIDER
 from tgp.core.joining.mesh.selection import CLIENT_ID, CLIENT_SECRET
 from tgp.interfaces.terminal.summary import ProviderBill
 from tgp.ports.clock import Clock
@@ -21,7 +21,6 @@ from tgp.sim.factory.simulator import FactorySimulator
 from tgp.sim.mesh.v2 import TailscaleSimulator
 
 BEHIND = timedelta(days=2)  # the demo starts a day ago, and its clients use the present time
-OWNED = "webhook"  # its machines have no hourly price
 OPERATOR_TAG = "tag:tgp-operator"  # of the OAuth client, and owner of those below
 TAGS = (
     "tag:tgp-gpu",
@@ -40,7 +39,7 @@ class EmbeddedMarket:
         self.tailscale.client.tags = (OPERATOR_TAG,)
         self.tailscale.tag_owners = {OPERATOR_TAG: set(), **{tag: {OPERATOR_TAG} for tag in TAGS}}
         self.factory = FactorySimulator(clock)
-        owned = self.admin.simulators[OWNED]
+        owned = self.admin.simulators[OWNED_PROVIDER]
         assert isinstance(owned, WebhookReceiver), "the power API of the machines in the cellar"
         self.power = owned
         self._handlers: dict[str, Handler] = {provider: self.admin.beside(provider) for provider in SIMULATORS}
@@ -68,7 +67,7 @@ class EmbeddedMarket:
         for provider, simulator in self.admin.simulators.items():
             fleet, now = simulator.fleet, simulator.fleet.advance()
             machines = fleet.machines.values()
-            if machines and provider != OWNED:
+            if machines and provider != OWNED_PROVIDER:
                 spent = sum(fleet.bill_microusd(tenant, now) for tenant in fleet.accounts)
                 found.append(
                     ProviderBill(provider, spent, len(machines), sum(not machine.alive for machine in machines))

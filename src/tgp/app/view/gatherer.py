@@ -15,14 +15,17 @@ from tgp.adapters.kube.records.projection import Projection
 from tgp.adapters.kube.reflector import Reflector, State
 from tgp.adapters.kube.store import Store
 from tgp.api.budget import GPUWorkloadBudget
+from tgp.api.common import OWNED_PROVIDER
 from tgp.api.kinds import OUR_KINDS, Kind
+from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.nodepool import GPUNodePool, LastPlan
+from tgp.api.request import GPURequest
 from tgp.api.resource import GPU_NODE_POOL, GPU_REQUEST, NODE, POD, Resource
 from tgp.app.program import program
-from tgp.app.view.costs import cost_row_of
 from tgp.app.view.object_summary import OBSERVING, ObjectObservation, budget_message, object_row_of, pool_message
 from tgp.app.view.pod_counts import PodCounts, gpus
-from tgp.core.model.costs import read_amount
+from tgp.core.model.attempts import attempts_of, copied, open_attempt
+from tgp.core.model.costs import class_spent, hourly_of, read_amount, spent_by
 from tgp.core.model.event import Event
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
@@ -31,8 +34,8 @@ from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
 from tgp.core.requests.node_metadata import PRICE_LABEL
 from tgp.core.requests.node_state import read_provider_id
-from tgp.core.requests.readoption import OWNED_PROVIDER
 from tgp.interfaces.terminal.snapshot import (
+    CostRow,
     EventRow,
     MarketSummary,
     NodeRow,
@@ -351,3 +354,19 @@ def _hint(objects: tuple[ObjectRow, ...], frame: Frame) -> str:
             where = f" -n {namespace}" if namespace else ""
             return f"{frame.kubectl} describe {row.kind.lower()} {name}{where}"
     return frame.default_hint or f"{frame.kubectl} get tgp -A -o wide"
+
+
+def cost_row_of(record: KubeObject[Any], now: datetime) -> CostRow | None:
+    """None: objects of this kind have no cost, or it cannot be read."""
+    match record.value:
+        case GPURequest(status=status) if not copied(record):
+            attempts = attempts_of(record)
+            attempt = open_attempt(attempts)
+            hourly = hourly_of(attempt) if attempt is not None else 0
+            return CostRow(hourly, spent_by(status, now), status.termination_scheduled_at if hourly else None)
+        case GPUNodeClass(status=status):
+            return CostRow(read_amount(status.hourly_cost) or 0, class_spent(status, now))
+        case GPUNodePool(status=status):
+            return CostRow(read_amount(status.hourly_cost) or 0, 0)
+        case _:
+            return None

@@ -4,10 +4,13 @@ A task that ends early ends the run with its error, so nothing waits for a task 
 """
 
 import asyncio
+import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
+import termios
+import tty
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Protocol
@@ -18,8 +21,7 @@ from rich.live import Live
 
 from tgp.api.field_error import Invalid
 from tgp.api.values import duration
-from tgp.app.view.keyboard import keys_from_terminal
-from tgp.interfaces.terminal.keys import Glance
+from tgp.interfaces.terminal.keys import Glance, keys_in
 from tgp.interfaces.terminal.lines import SnapshotLines
 from tgp.interfaces.terminal.screen import TerminalScreen
 from tgp.interfaces.terminal.snapshot import Snapshot
@@ -178,3 +180,46 @@ class Length(click.ParamType[timedelta]):
         if length <= timedelta():
             self.fail(f"{value!r} is not longer than zero", param, ctx)
         return length
+
+
+CHUNK = 1024  # bytes; a user types fewer at a time
+
+
+@contextmanager
+def keys_from_terminal(pressed: Callable[[str], None]) -> Iterator[bool]:
+    """Each key as it is pressed, for as long as the block lasts. False: there is no terminal to read."""
+    file = _terminal()
+    if file is None:
+        yield False
+        return
+    loop, before = asyncio.get_running_loop(), termios.tcgetattr(file)
+
+    def read() -> None:
+        try:
+            text = os.read(file, CHUNK).decode(errors="ignore")
+        except BlockingIOError:
+            return
+        except OSError:  # the terminal is gone; SIGHUP says so, too
+            text = ""
+        if not text:
+            loop.remove_reader(file)
+        for key in keys_in(text):
+            pressed(key)
+
+    tty.setcbreak(file, termios.TCSADRAIN)  # Ctrl-C and Ctrl-Z still send signals
+    try:
+        loop.add_reader(file, read)
+        yield True
+    finally:
+        loop.remove_reader(file)
+        with suppress(termios.error):  # the terminal is gone
+            termios.tcsetattr(file, termios.TCSADRAIN, before)
+
+
+def _terminal() -> int | None:
+    """Only if this process is in the foreground: in the background, reading the settings would stop it."""
+    try:
+        file = sys.stdin.fileno()
+        return file if os.isatty(file) and os.tcgetpgrp(file) == os.getpgrp() else None
+    except (OSError, ValueError, AttributeError):  # stdin is closed or not a file
+        return None

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from tgp.adapters.kube.controller import Controller, WatchSource
+from tgp.adapters.kube.controller import Controller, WatchSource, only
 from tgp.api.resource import GPU_WORKLOAD_BUDGET
 from tgp.controllers.budgets.admission import GateReconciler, PolicyCheck
 from tgp.controllers.budgets.api_groups import ApiGroups
@@ -15,6 +15,7 @@ from tgp.controllers.budgets.pauser import Pauser
 from tgp.controllers.budgets.reconciler import BudgetReconciler
 from tgp.controllers.budgets.tracker import BudgetTracker
 from tgp.controllers.deps import Deps, Stores
+from tgp.controllers.instances.spend_log import SpendLog
 from tgp.controllers.status_writer import StatusWriter
 from tgp.core.budgets.status import OWNED
 
@@ -27,12 +28,14 @@ class Budgets:
             stores.pods,
             stores.nodes,
             stores.namespaces,
+            stores.machine_ends.store,
             deps.clock,
-            silent_for=lambda: deps.caches.silent_for(stores.pods),
+            silent_for=deps.caches.of(stores.pods).silent_for,
             watched_until=deps.watched_until,
         )
         self.gated = GatedPods(stores.pods, stores.budgets, stores.namespaces, deps.settings.namespace)
         self.groups = ApiGroups(deps.cluster, deps.clock)
+        self.spend_log = SpendLog(deps.cluster, deps.settings.namespace, stores.machine_ends)
         self.archive = AccountArchive(deps.cluster, deps.settings.namespace, deps.journal)
 
 
@@ -62,12 +65,13 @@ def _counting(deps: Deps, stores: Stores, budgets: Budgets) -> Controller:
         StatusWriter(GPU_WORKLOAD_BUDGET, OWNED, deps.cluster, deps.journal, deps.clock),
         archive,
         Pauser(stores.jobs, budgets.groups, deps.cluster, deps.journal),
+        spend_log=budgets.spend_log,
         cluster=deps.cluster,
         journal=deps.journal,
         clock=deps.clock,
-        silent_for=lambda: deps.caches.silent_for(stores.pods),
+        silent_for=deps.caches.of(stores.pods).silent_for,
         list_pods_and_nodes=list_pods_and_nodes,
-        list_budgets=lambda: deps.caches.list_again(stores.budgets),
+        list_budgets=deps.caches.of(stores.budgets).list_again,
         gated=budgets.gated,
         policies=PolicyCheck(deps.cluster, deps.clock, deps.settings.namespace),
         counted=stores.counted,
@@ -81,6 +85,7 @@ def _counting(deps: Deps, stores: Stores, budgets: Budgets) -> Controller:
             WatchSource(stores.pods, tracker.of_pod),
             WatchSource(stores.pods, budgets.gated.budgets_of),
             WatchSource(stores.nodes, tracker.of_node),
+            WatchSource(stores.machine_ends.store, tracker.of_machine_end),
             WatchSource(stores.jobs, tracker.of_job),
             WatchSource(stores.namespaces, tracker.of_namespace),
         ),
@@ -123,7 +128,7 @@ def _gates(deps: Deps, stores: Stores, budgets: Budgets) -> Controller:
         cluster=deps.cluster,
         journal=deps.journal,
         clock=deps.clock,
-        list_budgets=lambda: deps.caches.list_again(stores.budgets),
+        list_budgets=deps.caches.of(stores.budgets).list_again,
     )
     return Controller(
         "budget-gates",
@@ -154,9 +159,7 @@ def _days(deps: Deps, stores: Stores, budgets: Budgets) -> Controller:
     return Controller(
         "budget-days",
         daily,
-        sources=(
-            WatchSource(stores.sweeps.store, lambda _old, new: (KEY,) if new is not None and new.key == KEY else ()),
-        ),
+        sources=(WatchSource(stores.sweeps.store, only(KEY)),),
         also_reads=(stores.budgets, stores.pods),
     )
 

@@ -18,6 +18,7 @@ from tgp.controllers.budgets.gated_pods import GatedPods
 from tgp.controllers.budgets.memory import BudgetMemory
 from tgp.controllers.budgets.pauser import Pauser
 from tgp.controllers.budgets.tracker import BudgetTracker
+from tgp.controllers.instances.spend_log import SpendLog
 from tgp.controllers.status_writer import StatusWriter
 from tgp.core.budgets.account import HOUR, USED
 from tgp.core.budgets.admission import closed
@@ -53,7 +54,7 @@ from tgp.core.model.facts import AlertRaised, BudgetNoted
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
 from tgp.ports.clock import Clock
-from tgp.ports.cluster import Cluster, NotFound, View
+from tgp.ports.cluster import Cluster, Forbidden, NotFound, View
 from tgp.ports.journal import Journal
 
 STALE_AFTER = 300.0  # seconds without a word of the API server about pods
@@ -84,6 +85,7 @@ class BudgetReconciler:
         archive: AccountArchive,
         pauser: Pauser,
         *,
+        spend_log: SpendLog,
         cluster: Cluster,
         journal: Journal,
         clock: Clock,
@@ -99,6 +101,8 @@ class BudgetReconciler:
         self._tracker = tracker
         self._status_writer = status_writer
         self._archive = archive
+        self._spend_log = spend_log
+        self._machine_ends_read = False
         self._pauser = pauser
         self._enforcer = BudgetEnforcer(pauser, tracker, cluster=cluster, journal=journal, clock=clock)
         self._cluster = cluster
@@ -183,6 +187,10 @@ class BudgetReconciler:
     async def _memory_of(self, record: KubeObject[GPUWorkloadBudget], budget: GPUWorkloadBudget) -> BudgetMemory | None:
         """None: pods of the account are not shown, and no list is believed. Raises NewerAccount."""
         new = self._tracker.held(record.key, record.uid_text) is None
+        if new and not self._machine_ends_read:
+            with suppress(Forbidden):
+                await self._spend_log.recent(self._clock.now())
+            self._machine_ends_read = True
         before = await self._archive.find(record.key, budget.spec.gpu_resource_name) if new else None
         memory = self._tracker.memory_of(record, budget, before, listed_again=False)
         if memory is None or memory.missing:  # what one list does not show may be there: ask for another

@@ -24,6 +24,7 @@ from tgp.core.budgets.spans import (
     WATCH_DELAY,
     Sighting,
     counts,
+    machine_ended,
     seconds,
     short_uid,
     sight,
@@ -38,7 +39,10 @@ from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
+from tgp.core.model.spend import MachineEnd, end_key
 from tgp.core.model.workload import Job, Namespace
+from tgp.core.requests.node_metadata import PRICE, off_since
+from tgp.core.requests.node_state import read_provider_id
 from tgp.ports.clock import Clock
 
 EVERY = ""
@@ -54,6 +58,7 @@ class BudgetTracker:
         pods: Store[Pod],
         nodes: Store[Node],
         namespaces: Store[Namespace],
+        machine_ends: Store[MachineEnd],
         clock: Clock,
         *,
         silent_for: Callable[[], float],
@@ -62,6 +67,7 @@ class BudgetTracker:
         self._pods = pods
         self._nodes = nodes
         self._namespaces = namespaces
+        self._machine_ends = machine_ends
         self._clock = clock
         self._silent_for = silent_for
         self._watched_until = watched_until
@@ -229,10 +235,13 @@ class BudgetTracker:
         for uid, pod in pods.items():
             if uid in memory.account.ended and pod.released:
                 continue
-            node, held = self._node_of(pod), memory.account.open.get(uid)
+            there, held = self._nodes.get(ObjectKey("", pod.node)), memory.account.open.get(uid)
+            node = self._node_of(pod)
             seen = _as_counted(held, pod, memory, sight_in_list(pod, memory.weights, now, node))
             if node is not None or seen.end is not None or not pod.node:
                 yield seen
+            elif (ended := self._machine_ended(there)) is not None:
+                yield msgspec.structs.replace(seen, end=min(ended, now), sure_until=silent_since(there))
             elif held is not None or seen.start is not None:
                 # Nothing runs on a Node that is gone. No list says since when.
                 known = alive_until if held is None or held.sure_until is None else min(alive_until, held.sure_until)
@@ -433,10 +442,17 @@ class BudgetTracker:
         return self._clock.boottime() - self._empty_since < EMPTY_BELIEVED_AFTER
 
     def _node_of(self, pod: Pod) -> Node | None:
-        return self._nodes.get(ObjectKey("", pod.node))
+        """None: it is gone, or its machine is; or it was not shown yet."""
+        node = self._nodes.get(ObjectKey("", pod.node))
+        return node if self._machine_ended(node) is None else None
+
+    def _machine_ended(self, node: Node | None) -> int | None:
+        marked = read_provider_id(node.provider_id) if node is not None else None
+        entered = self._machine_ends.get(end_key(marked[1])) if marked is not None else None
+        return machine_ended(node, entered.at if entered is not None else None)
 
     def _sure(self, pod: Pod, until: int | None) -> int | None:
-        silent = silent_since(self._node_of(pod))
+        silent = silent_since(self._nodes.get(ObjectKey("", pod.node)))
         known = [each for each in (until, silent) if each is not None]
         return min(known) if known else None
 
@@ -448,6 +464,17 @@ class BudgetTracker:
         assert changed is not None, "a change has a before or an after"
         if old is not None and new is not None and _same(old, new):
             return ()
+        return self._of_node(changed, old, new)
+
+    def of_machine_end(self, _old: MachineEnd | None, new: MachineEnd | None) -> Iterable[ObjectKey]:
+        """Budgets whose pods ran on this machine, whose Node is still there."""
+        if new is None:
+            return ()
+        marks = ((node, read_provider_id(node.provider_id)) for node in self._nodes.values())
+        left = [node for node, marked in marks if marked is not None and end_key(marked[1]) == new.key]
+        return [key for node in left for key in self._of_node(node, node, node)]
+
+    def _of_node(self, changed: Node, old: Node | None, new: Node | None) -> Iterable[ObjectKey]:
         now = self._clock.now()
         woken: dict[ObjectKey, None] = {}
         for pod in self._pods.by_index(PODS_BY_NODE, changed.key.name):
@@ -457,11 +484,18 @@ class BudgetTracker:
         return woken
 
     def _moved(self, memory: BudgetMemory, pod: Pod, old: Node | None, new: Node | None, now: datetime) -> bool:
-        if new is not None:
+        ended = self._machine_ended(new)
+        if new is not None and ended is None:
             return self._see(memory, pod, now)
         uid = short_uid(pod)
         if uid not in memory.account.open:
             return False
+        if ended is not None:
+            end, began = min(ended, seconds(now)), memory.account.open[uid].began
+            memory.missing[uid] = pod, sight_gone(pod, memory.weights, end, silent_since(new), began=began)
+            memory.changed_at = memory.changed_at or now
+            self._close(memory, uid)
+            return True
         assert old is not None, "what is gone was there"
         # A removal that was seen is newer than all that was known. A list without the Node has to be confirmed.
         listed = old.resource_version <= self._nodes.version
@@ -537,6 +571,6 @@ def _told(budget: GPUWorkloadBudget, account: BudgetAccount) -> Told:
 
 def _same(old: Node, new: Node) -> bool:
     def told(node: Node) -> object:
-        return node.ready is None, node.annotations.get("tgp.io/hourly-price"), node.allocatable, model_of(node)
+        return node.ready is None, off_since(node), node.annotations.get(PRICE), node.allocatable, model_of(node)
 
     return told(old) == told(new)

@@ -257,6 +257,7 @@ class DisruptionObserver:
             replacements.setdefault(record.annotations.get(MOVE, ""), []).append(machine)
         own = {pool.uid_text for pool in pools}
         others = [each for each in self._views.requests.values() if is_going(each) and pool_uid(each) not in own]
+        parted = parted_moves(under_way, key.namespace, (each for each in others if pool_uid(each)))
         return DisruptionObservation(
             members,
             now,
@@ -264,7 +265,10 @@ class DisruptionObserver:
             tuple(sorted(self._views.budgets.values(), key=lambda each: each.key)),
             standing=self._standings(members, now),
             going=frozenset(node.name for each in others if (node := self._node_of(each)) is not None),
-            parted=parted_moves(under_way, key.namespace, others),
+            parted={
+                move: tuple(self._machine(each, None, awaited, moves, now=now) for each in found)
+                for move, found in parted.items()
+            },
             replanned=dict(self._memory.replanned),
         )
 

@@ -8,6 +8,7 @@ request is deleted pods are listed once more, and everything is decided again.
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias, TypeGuard, assert_never
 
@@ -229,12 +230,13 @@ class DisruptionReconciler:
     async def _look(self, key: ObjectKey) -> PlannedLook:
         return await self._observer.look(key, self._pools(key), self._clock.now().replace(microsecond=0))
 
-    async def _act(self, step: Step, look: PlannedLook) -> None:
-        """A change that comes between is looked at in the next reconcile."""
+    async def _act(self, step: Step, look: PlannedLook) -> bool:
+        """A change that comes between is looked at in the next reconcile: False."""
         try:
             await self._take(step, look)
         except (Conflict, NotFound):
-            return
+            return False
+        return True
 
     async def _take(self, step: Step, look: PlannedLook) -> None:
         match step:
@@ -400,10 +402,17 @@ class DisruptionReconciler:
             return
         look = await self._look(key)
         before = {step.machine.record.key: step.machine.record.resource_version for step in steps}
+        deleted = set[ObjectKey]()  # by an earlier step of this look: candidates of one move name the same replacements
         for step in next_moves(look.seen):
             record = step.machine.record
-            if _ends_machines(step) and before.get(record.key) == record.resource_version:
+            if not _ends_machines(step) or before.get(record.key) != record.resource_version:
+                continue
+            if not isinstance(step, TakeBack):
                 await self._act(step, look)
+                continue
+            left = tuple(each for each in step.unused if each.record.key not in deleted)
+            if await self._act(replace(step, unused=left), look):
+                deleted |= {each.record.key for each in left}
 
     async def _refresh_pods(self) -> None:
         """A silent watch may have missed a pod that was bound there."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from tgp.adapters.kube.controller import Controller, WatchSource
+from tgp.adapters.kube.controller import Controller, WatchSource, only
 from tgp.api.request import Attempt
 from tgp.controllers.deps import Deps, Stores
 from tgp.controllers.instances.accounts import REVIEW, AccountTable
@@ -13,6 +13,7 @@ from tgp.controllers.instances.evidence import ServerEvidence
 from tgp.controllers.instances.holdings import HoldingsWriter
 from tgp.controllers.instances.in_use import ClassInUse, SecretInUse
 from tgp.controllers.instances.leftover_nodes import LeftoverNodes
+from tgp.controllers.instances.orphan_collector import OrphanCollector
 from tgp.controllers.instances.poller import InstancePoller
 from tgp.controllers.instances.recorded_claims import RecordedClaims
 from tgp.controllers.market.credentials import secrets_of
@@ -26,8 +27,6 @@ from tgp.core.model.cloud_errors import KeyRefused
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.provider_trust import trusted_at
 from tgp.core.model.token import read_token
-from tgp.core.model.workload import Metadata
-from tgp.core.requests.node_metadata import REQUEST_UID
 
 POLLED_AT_ONCE = 16
 
@@ -65,25 +64,28 @@ class Instances:
             trusted_at=self._trusted_at,
             accuses=self.claims.accuses,
         )
-        evidence = ServerEvidence(deps.cluster, deps.caches, stores.requests)
+        self.collector = OrphanCollector(
+            self.cache,
+            stores.requests,
+            classes=stores.all_classes,
+            nodes=stores.nodes,
+            evidence=ServerEvidence(deps.cluster, deps.caches, stores.requests),
+            gate=deps.leader,
+            journal=deps.journal,
+            clock=deps.clock,
+        )
         self.poller = InstancePoller(
             self.cache,
             consistency=self.consistency,
+            collector=self.collector,
             classes=stores.all_classes,
-            requests=stores.requests,
             accounts=self.accounts,
             clouds=deps.clouds,
             secret_reader=deps.secrets,
-            gate=deps.leader,
             clock=deps.clock,
             entropy=deps.entropy,
-            journal=deps.journal,
             cluster=stores.cluster_id,
-            refresh=evidence.refresh,
             announce=stores.accesses.send,
-            there=evidence.exists,
-            server=evidence.server,
-            any_nodes=lambda: any(REQUEST_UID in node.labels for node in stores.nodes.values()),
         )
         self._vanished = VanishedRequests(self.cache, self.accounts, deps.clock, self.claims.counts)
         stores.requests.subscribe(self._vanished.notice)
@@ -106,7 +108,7 @@ class Instances:
 
     def without_request(self) -> Mapping[str, int | None]:
         """By token: the hourly price of every machine that may cost and that no request records."""
-        return {**self._vanished.prices(), **self.poller.without_request()}
+        return {**self._vanished.prices(), **self.collector.without_request()}
 
     def _without_a_request(self, group: Group) -> Iterable[Reservation]:
         """Machines that no request owns count against every class that buys where they are.
@@ -115,18 +117,18 @@ class Instances:
         """
         vanished = {each.uid: each for each in self._vanished.of(group)}
         yield from vanished.values()
-        if not isinstance(group, str) or not self.poller.any_unrecorded:
+        if not isinstance(group, str) or not self.collector.any_unrecorded:
             return
         record = self._stores.all_classes.get(ObjectKey("", group))
         if record is None or record.value is None:
             return
         for source in sources_of(record.value).values():
             for access in accesses_of(source):
-                for orphan in self.poller.orphans_of(access.name):
+                for orphan in self.collector.orphans_of(access.name):
                     token = read_token(orphan.instance.token)
                     if token is None or token.uid not in vanished:
                         yield Reservation(orphan.instance.id, orphan.instance.hourly_microusd or 0)
-                for machine in self.poller.unrecorded_at(access.name):
+                for machine in self.collector.unrecorded_at(access.name):
                     token = read_token(machine.token)
                     if token is not None and token.uid not in vanished:  # by uid: its record counts instead, once it is
                         yield Reservation(token.uid, machine.hourly_microusd or 0)
@@ -167,7 +169,9 @@ def build(deps: Deps, stores: Stores, instances: Instances) -> list[Controller]:
         stores.accounts.send(REVIEW)
 
     return [
-        Controller("accounts", accounts, sources=(WatchSource(stores.accounts.store, _review),), start_over=start_over),
+        Controller(
+            "accounts", accounts, sources=(WatchSource(stores.accounts.store, only(REVIEW)),), start_over=start_over
+        ),
         Controller(
             "instances",
             poller,
@@ -181,7 +185,7 @@ def build(deps: Deps, stores: Stores, instances: Instances) -> list[Controller]:
             ),
             also_reads=(stores.namespaces,),
             workers=POLLED_AT_ONCE,
-            start_over=poller.start_over,
+            start_over=instances.collector.start_over,
         ),
         Controller(
             "leftover-nodes",
@@ -219,10 +223,3 @@ def build(deps: Deps, stores: Stores, instances: Instances) -> list[Controller]:
             workers=1,
         ),
     ]
-
-
-def _review(old: Metadata | None, new: Metadata | None) -> Iterable[ObjectKey]:
-    """Once, at the start: from then on the reconciler itself returns when to look again."""
-    changed = new or old
-    assert changed is not None, "a change has a before or an after"
-    return (REVIEW,) if changed.key == REVIEW else ()

@@ -1,5 +1,7 @@
 """What the orphan collector asks the API server itself, because a cache may be behind or empty."""
 
+from typing import Protocol
+
 from tgp.adapters.kube.event_channel import Caches
 from tgp.adapters.kube.store import Store
 from tgp.api.request import GPURequest
@@ -12,6 +14,19 @@ from tgp.core.model.token import plain_uid
 from tgp.ports.cluster import Cluster, ClusterError, NotFound
 
 
+class Evidence(Protocol):
+    """What the API server itself says of requests."""
+
+    async def refresh(self) -> None:
+        """Return when the cache shows a list of requests that was begun after this call. Raises ClusterError."""
+
+    async def exists(self, key: ObjectKey, uid: str) -> bool:
+        """Whether a request of this name and uid exists, or may exist."""
+
+    async def server(self) -> ServerState | None:
+        """Right after `refresh`: whose answer it was. None: it cannot be asked."""
+
+
 class ServerEvidence:
     def __init__(self, cluster: Cluster, caches: Caches, requests: Store[KubeObject[GPURequest]]) -> None:
         self._cluster = cluster
@@ -19,11 +34,9 @@ class ServerEvidence:
         self._requests = requests
 
     async def refresh(self) -> None:
-        """Return when the cache shows a list of requests that was begun after this call."""
         await self._caches.list_again(self._requests)
 
     async def exists(self, key: ObjectKey, uid: str) -> bool:
-        """Whether a request of this name and uid exists. Without an answer from the API server it may exist."""
         try:
             found = await self._cluster.read(GPU_REQUEST, key)
         except NotFound:
@@ -33,7 +46,7 @@ class ServerEvidence:
         return plain_uid(str(found["metadata"]["uid"])) == uid
 
     async def server(self) -> ServerState | None:
-        """Right after `refresh`: the revision is that of the fresh list. None: the API server did not answer."""
+        """The revision is that of the fresh list."""
         try:
             home = await self._cluster.read(NAMESPACE, KUBE_SYSTEM)
         except ClusterError:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import datetime, timedelta
 
+from tgp.api.common import OWNED_PROVIDER
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import Attempt, GPURequest
 from tgp.api.resource import NODE
@@ -39,7 +40,6 @@ GONE_AFTER = 120.0  # seconds: longer than an order may be late and a list may l
 LOOK_AGAIN = timedelta(seconds=60)
 CLEARED_FOR = 30.0  # seconds between the taint and the deletion of a Ready Node: its pods are evicted meanwhile
 ABANDONED = Taint("tgp.io/machine-gone", "NoExecute")
-POWER = "webhook"  # the provider whose machines are switched off, not deleted
 MOST_REMEMBERED = 1000  # tokens whose machines were shown to be gone; the oldest is forgotten first
 
 
@@ -78,7 +78,7 @@ class LeftoverNodes:
             return None
         provider, token = marked
         await self._accounts.load()
-        if provider == POWER:  # not rented: it is an owned machine, on or off
+        if provider == OWNED_PROVIDER:  # not rented: it is an owned machine, on or off
             return None
         self._named[str(token)] = key
         cluster = self._cluster_id()

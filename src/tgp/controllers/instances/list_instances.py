@@ -13,6 +13,7 @@ import msgspec
 from tgp.core.model.account_access import AccountAccess
 from tgp.core.model.cloud_errors import CannotTell
 from tgp.core.model.instance import Instance, InstanceState
+from tgp.core.model.token import read_token
 from tgp.ports.cloud import Cloud
 
 BAD = frozenset({InstanceState.STOPPED, InstanceState.BROKEN})  # nothing runs there
@@ -98,19 +99,25 @@ def _would_terminate(instance: Instance, one: ExpectedInstance) -> bool:
 
 def _judge(result: ListResult, one: ExpectedInstance, found: Instance | None, *, owned: bool) -> None:
     """For a machine that is not in the list."""
-    if found is None:
+    if found is None or (_of_another(found, one) and not owned):
         result.absent.add(one.token)
     elif found.state is InstanceState.ENDING:
         result.leaving.add(one.token)
     elif found.token != one.token:
         result.doubts[one.token] = (
-            f"Machine {found.id} no longer carries the token {one.token}; tag it again or terminate it"
+            f"Machine {found.id} does not carry the token {one.token}. If it belongs to this request, tag it again or "
+            "terminate it"
         )
     else:
         result.instances.append(found)
         if one.long_since and not owned:  # an owned machine that forgot its token is no contradiction
             result.gap = f"List contradicts itself: machine {found.id} exists but is not listed"
             result.lied = True
+
+
+def _of_another(found: Instance, one: ExpectedInstance) -> bool:
+    """The answer to an order named this machine by mistake: a token is on one machine, and this one has another."""
+    return found.token != one.token and read_token(found.token) is not None
 
 
 async def _ask_owned(cloud: Cloud, access: AccountAccess, expected: Iterable[ExpectedInstance]) -> ListResult:

@@ -11,16 +11,20 @@ A machine of an older attempt needs less evidence: its request exists, is readab
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
+from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import GPURequest
-from tgp.controllers.instances.cache import InstanceSnapshot
+from tgp.api.resource import GPU_NODE_CLASS
+from tgp.controllers.instances.cache import InstanceCache, InstanceSnapshot
+from tgp.controllers.instances.evidence import Evidence
 from tgp.controllers.requests.indexes import BY_UID
 from tgp.controllers.requests.leader_guard import LeaderGuard
-from tgp.core.inventory.orphan_evidence import ENDED_EVERY, PROVEN_AFTER, Check, ServerState, checked, proven
+from tgp.core.inventory.orphan_evidence import ENDED_EVERY, PROVEN_AFTER, Check, checked, proven
 from tgp.core.inventory.orphans import Orphan, RequestOwner, Stuck, bears_our_mark, orphans, owners, too_many
+from tgp.core.market.sources import accesses_of_class
 from tgp.core.model.attempts import attempts_of
 from tgp.core.model.cloud_errors import CloudError
 from tgp.core.model.facts import (
@@ -34,8 +38,12 @@ from tgp.core.model.facts import (
 )
 from tgp.core.model.instance import Instance
 from tgp.core.model.kube_object import KubeObject
+from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.token import plain_uid, read_token
+from tgp.core.requests.node_metadata import REQUEST_UID
+from tgp.core.requests.readoption import unrecorded
+from tgp.ports.clock import Clock
 from tgp.ports.cloud import Cloud
 from tgp.ports.cluster import ClusterError, View
 from tgp.ports.journal import Journal
@@ -86,44 +94,30 @@ class _AccountState:
     ours: int = 0  # machines in the last complete list with a token of this cluster
 
 
-async def nowhere(_key: ObjectKey, _uid: str) -> bool:
-    return False
-
-
-async def no_server() -> ServerState | None:
-    return None
-
-
 class OrphanCollector:
     def __init__(
         self,
-        requests: View[KubeObject[GPURequest]],
+        instance_cache: InstanceCache,
+        requests: View[KubeObject[GPURequest]],  # indexed by uid
         *,
+        classes: View[KubeObject[GPUNodeClass]],
+        nodes: View[Node],
+        evidence: Evidence,
         gate: LeaderGuard,
         journal: Journal,
-        boottime: Callable[[], float],
-        refresh: Callable[[], Awaitable[None]],  # the view of requests, from a list begun after the call
-        there: Callable[
-            [ObjectKey, str], Awaitable[bool]
-        ] = nowhere,  # is a request of this name and uid, or may it be?
-        unrecorded: Callable[[KubeObject[GPURequest]], Instance | None] = lambda _record: None,  # that it adopts again
-        server: Callable[[], Awaitable[ServerState | None]] = no_server,  # None: it cannot be asked
-        classes_at: Callable[[str], tuple[FactSubject, ...]] = lambda _access: (),  # that buy there
-        any_nodes: Callable[[], bool] = lambda: False,  # with the mark of a request
+        clock: Clock,
     ) -> None:
-        self._unrecorded = unrecorded
-        self._server = server
-        self._classes_at = classes_at
-        self._last_of_many = float("-inf")  # Clock.boottime: the last termination while there are too many
+        self._instance_cache = instance_cache
         self._requests = requests
+        self._classes = classes
+        self._nodes = nodes
+        self._evidence = evidence
         self._gate = gate
         self._journal = journal
-        self._boottime = boottime
-        self._refresh = refresh
-        self._there = there
+        self._boottime = clock.boottime
         self._states: dict[str, _AccountState] = {}  # by account access
         self._known: dict[str, ObjectKey] = {}  # by uid, as in tokens: requests that this process has seen
-        self._any_nodes = any_nodes
+        self._last_of_many = float("-inf")  # Clock.boottime: the last termination while there are too many
         self._none: tuple[float, float] | None = None  # Clock.boottime: the first and last list in a row without any
 
     # -- questions ---------------------------------------------------------------------------------------------------
@@ -137,9 +131,11 @@ class OrphanCollector:
 
     @property
     def any_unrecorded(self) -> bool:
+        """Is there any machine that is in no request's record?"""
         return any(held.orphans or held.ending or held.unrecorded for held in self._states.values())
 
     def without_request(self) -> Mapping[str, int | None]:
+        """By token: the hourly price of machines that are in no request's record, and may cost."""
         found: dict[str, int | None] = {}
         for access, held in self._states.items():
             machines = (*held.unrecorded, *(orphan.instance for orphan in self.orphans_of(access)))
@@ -251,6 +247,11 @@ class OrphanCollector:
         }
         return tuple(one for one in snapshot.instances if one.id in kept)
 
+    def _unrecorded(self, record: KubeObject[GPURequest]) -> Instance | None:
+        uid = plain_uid(record.uid_text)
+        listed = (one for _, one in self._instance_cache.of_request(uid))
+        return unrecorded(record, listed, self._instance_cache.highest_attempt(uid))
+
     def _ripe(self, held: _AccountState, snapshot: InstanceSnapshot) -> list[Orphan]:
         return [
             orphan
@@ -263,7 +264,7 @@ class OrphanCollector:
         began = self._boottime()
         try:
             async with asyncio.timeout(REFRESHED_WITHIN):
-                await self._refresh()
+                await self._evidence.refresh()
         except (TimeoutError, ClusterError):
             return False
         first, _ = self._none or (began, began)
@@ -275,7 +276,8 @@ class OrphanCollector:
         return self._none is None or self._none[1] - self._none[0] >= self._none_for()
 
     def _none_for(self) -> float:
-        return NONE_BUT_NODES_FOR if self._any_nodes() else NONE_FOR
+        marked = any(REQUEST_UID in node.labels for node in self._nodes.values())
+        return NONE_BUT_NODES_FOR if marked else NONE_FOR
 
     async def _sure_of(self, ripe: Iterable[Orphan]) -> list[Orphan]:
         """Those confirmed beyond the list: an empty 200 would make every machine an orphan.
@@ -288,7 +290,7 @@ class OrphanCollector:
             uid = _uid(orphan)
             if orphan.lost and uid not in self._known:
                 unknown.append(orphan)
-            elif orphan.lost and await self._there(self._known[uid], uid):
+            elif orphan.lost and await self._evidence.exists(self._known[uid], uid):
                 omitted = True
             else:
                 sure.append(orphan)
@@ -314,7 +316,9 @@ class OrphanCollector:
     async def _beyond_doubt(self, access: str, held: _AccountState, ripe: list[Orphan]) -> list[Orphan]:
         """Of too many: those that their request does not want, those already requested, and one more a minute."""
         now, doubted = self._boottime(), {one.instance.id: one for one in ripe if one.lost}
-        held.checks = checked(held.checks, sorted(doubted.keys() - held.ending.keys()), await self._server(), now)
+        held.checks = checked(
+            held.checks, sorted(doubted.keys() - held.ending.keys()), await self._evidence.server(), now
+        )
         going = [one for one in ripe if not one.lost or one.instance.id in held.ending]
         if now - self._last_of_many >= ENDED_EVERY and (names := proven(held.checks, now)):
             self._last_of_many = now
@@ -329,7 +333,9 @@ class OrphanCollector:
         why = f"the request was confirmed absent twice, {PROVEN_AFTER / 60:.0f} minutes apart"
         self._journal.note(OrphanTerminated(access, one.id, one.token, why, left))
         words = f"Machine {one.id} at {access} is being terminated: {why}. {left} more belong to no request."
-        for subject in self._classes_at(access):
+        there = (each for each in self._classes.values() if access in accesses_of_class(each) and each.uid)
+        for node_class in there:
+            subject = FactSubject(GPU_NODE_CLASS, node_class.key, node_class.uid_text)
             self._journal.note(ConditionChanged(subject, "SweepHalted", "True", "OrphanTerminated", words, False))
 
     def _too_many(self, held: _AccountState) -> tuple[int, int, str] | None:

@@ -9,43 +9,36 @@ Accounts are learned from classes and from the table of accounts, and stay for a
 a provider entry that was removed from a class is still listed.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from tgp.api.common import PROVIDERS
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import Attempt, GPURequest
-from tgp.api.resource import GPU_NODE_CLASS
 from tgp.controllers.instances.accounts import AccountTable
 from tgp.controllers.instances.cache import InstanceCache, InstanceSnapshot
 from tgp.controllers.instances.consistency import Consistency
 from tgp.controllers.instances.list_instances import ExpectedInstance, list_instances
-from tgp.controllers.instances.orphan_collector import OrphanCollector, no_server, nowhere
+from tgp.controllers.instances.orphan_collector import OrphanCollector
 from tgp.controllers.market.credentials import Credentials, credentials_for, secrets_of
-from tgp.controllers.requests.leader_guard import LeaderGuard
-from tgp.core.inventory.orphan_evidence import ServerState
-from tgp.core.inventory.orphans import Orphan, Stuck
-from tgp.core.market.sources import source_for
-from tgp.core.model.account_access import AccountAccess, accesses_of
+from tgp.core.market.sources import accesses_of_class
+from tgp.core.model.account_access import AccountAccess
 from tgp.core.model.attempts import LAUNCHED, attempts_of, open_attempt
 from tgp.core.model.backoff import doubled
 from tgp.core.model.cloud_errors import CloudBusy, CloudError, KeyRefused
 from tgp.core.model.costs import most_believed
-from tgp.core.model.facts import FactSubject
-from tgp.core.model.instance import Instance, InstanceState
+from tgp.core.model.instance import InstanceState
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.presence import AccountProblem
-from tgp.core.model.token import cluster_prefix, plain_uid
+from tgp.core.model.token import cluster_prefix
 from tgp.core.model.workload import Metadata
-from tgp.core.requests.readoption import unrecorded
 from tgp.ports.clock import Clock
 from tgp.ports.cloud import Cloud
 from tgp.ports.clouds import Clouds
 from tgp.ports.cluster import View
 from tgp.ports.entropy import Entropy
-from tgp.ports.journal import Journal
 from tgp.ports.secret_reader import SecretReader
 
 # Seconds, all of them.
@@ -101,28 +94,19 @@ class InstancePoller:
         instance_cache: InstanceCache,
         *,
         consistency: Consistency,
+        collector: OrphanCollector,
         classes: View[KubeObject[GPUNodeClass]],
-        requests: View[KubeObject[GPURequest]],  # indexed by account and uid
         accounts: AccountTable,
         clouds: Clouds,
         secret_reader: SecretReader,
-        gate: LeaderGuard,
         clock: Clock,
         entropy: Entropy,
-        journal: Journal,
         cluster: Callable[[], str],  # the cluster id; empty: not known yet
-        refresh: Callable[[], Awaitable[None]],  # the view of requests, from a list begun after the call
         announce: Callable[[str], None],  # that something about this account changed
-        there: Callable[
-            [ObjectKey, str], Awaitable[bool]
-        ] = nowhere,  # is a request of this name and uid, or may it be?
-        server: Callable[[], Awaitable[ServerState | None]] = no_server,  # after `refresh`; None: it cannot be asked
-        any_nodes: Callable[[], bool] = lambda: False,  # with the mark of a request
     ) -> None:
         self._instance_cache = instance_cache
         self._consistency = consistency
         self._classes = classes
-        self._requests = requests
         self._accounts = accounts
         self._clouds = clouds
         self._secret_reader = secret_reader
@@ -130,65 +114,14 @@ class InstancePoller:
         self._entropy = entropy
         self._cluster = cluster
         self._announce = announce
-        self._collector = OrphanCollector(
-            requests,
-            gate=gate,
-            journal=journal,
-            boottime=clock.boottime,
-            refresh=refresh,
-            there=there,
-            unrecorded=self._unrecorded,
-            server=server,
-            classes_at=self._classes_at,
-            any_nodes=any_nodes,
-        )
+        self._collector = collector
         self._accesses: dict[str, AccountAccess] = {}
         self._polls: dict[str, _Polls] = {}
 
     # -- questions -----------------------------------------------------------------------------------------------------
 
-    @property
-    def halted(self) -> Mapping[str, str]:
-        """Account access → why the orphan collector is halted."""
-        return self._collector.halted
-
-    @property
-    def stuck(self) -> tuple[Stuck, ...]:
-        """Orphans that are not terminated although that was requested."""
-        return self._collector.stuck
-
-    @property
-    def any_unrecorded(self) -> bool:
-        """Is there any machine that is in no request's record?"""
-        return self._collector.any_unrecorded
-
-    def unrecorded_at(self, access: str) -> tuple[Instance, ...]:
-        """Machines there that their requests are about to adopt again."""
-        return self._collector.unrecorded_at(access)
-
     def access(self, name: str) -> AccountAccess | None:
         return self._accesses.get(name)
-
-    def orphans_of(self, access: str) -> tuple[Orphan, ...]:
-        """Machines without an owner that are not shown to be gone: they may cost, so limits count them."""
-        return self._collector.orphans_of(access)
-
-    def without_request(self) -> Mapping[str, int | None]:
-        """By token: the hourly price of machines that are in no request's record, and may cost."""
-        return self._collector.without_request()
-
-    def start_over(self) -> None:
-        """The API server's history went back: the evidence about orphans is collected again."""
-        self._collector.start_over()
-
-    def _classes_at(self, access: str) -> tuple[FactSubject, ...]:
-        named = (record for record in self._classes.values() if access in _accesses_of_class(record) and record.uid)
-        return tuple(FactSubject(GPU_NODE_CLASS, record.key, record.uid_text) for record in named)
-
-    def _unrecorded(self, record: KubeObject[GPURequest]) -> Instance | None:
-        uid = plain_uid(record.uid_text)
-        listed = (one for _, one in self._instance_cache.of_request(uid))
-        return unrecorded(record, listed, self._instance_cache.highest_attempt(uid))
 
     # -- which accounts to list ----------------------------------------------------------------------------------------
 
@@ -196,7 +129,7 @@ class InstancePoller:
         self, old: KubeObject[GPUNodeClass] | None, new: KubeObject[GPUNodeClass] | None
     ) -> Iterable[ObjectKey]:
         """Account accesses that a change of this class adds or removes."""
-        before, after = _accesses_of_class(old), _accesses_of_class(new)
+        before, after = accesses_of_class(old), accesses_of_class(new)
         unknown = self._learn((*before.values(), *after.values()))
         changed = (name for name in (*before, *after) if (name in before) != (name in after))
         return [ObjectKey("", name) for name in dict.fromkeys((*changed, *unknown))]
@@ -253,7 +186,7 @@ class InstancePoller:
         return bool(self._accounts.at(name)) or self._in_a_class(name)
 
     def _in_a_class(self, name: str) -> bool:
-        return any(name in _accesses_of_class(record) for record in self._classes.values())
+        return any(name in accesses_of_class(record) for record in self._classes.values())
 
     # -- reconcile -----------------------------------------------------------------------------------------------------
 
@@ -420,16 +353,3 @@ class InstancePoller:
     def _in(self, seconds: float) -> datetime:
         """The runtime takes a moment and converts it to a delay at once, on the same clock."""
         return self._clock.now() + timedelta(seconds=seconds)
-
-
-def _accesses_of_class(record: KubeObject[GPUNodeClass] | None) -> dict[str, AccountAccess]:
-    """Also of disabled entries: machines bought there still exist."""
-    if record is None or record.value is None:
-        return {}
-    found: dict[str, AccountAccess] = {}
-    for provider in record.value.spec.providers:
-        source = source_for(provider)
-        if source.provider in PROVIDERS:  # an entry of a newer version is ignored
-            # Each owned machine is an account of its own: a silent one must not make the others unknown.
-            found.update({access.name: access for access in accesses_of(source)})
-    return found

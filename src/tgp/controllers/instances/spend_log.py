@@ -9,11 +9,14 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
+from tgp.adapters.kube.event_channel import LocalCache
 from tgp.api.resource import CONFIG_MAP
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.spend import (
     SPEND_LABEL,
+    MachineEnd,
     SpendEntry,
+    end_of,
     entries,
     has_room,
     line_of,
@@ -29,16 +32,21 @@ MOST_PAGES = 256  # a month: some 90,000 machines; each further one gets its own
 
 
 class SpendLog:
-    """After any ClusterError the same call may be repeated."""
+    """After any ClusterError the same call may be repeated. `ends`: is told of every entry written or read here."""
 
-    def __init__(self, cluster: Cluster, namespace: str) -> None:
+    def __init__(self, cluster: Cluster, namespace: str, ends: LocalCache[MachineEnd] | None = None) -> None:
         self._cluster = cluster
         self._namespace = namespace
+        self._ends = ends
         self._one_at_a_time = asyncio.Lock()  # or concurrent reconciles would conflict with each other
         self._open = ("", 1)  # the month last written to, and the first of its pages that had room
 
     async def enter(self, entry: SpendEntry) -> None:
         """Returns once the API server holds a line for this machine, ours or one that a user corrected."""
+        await self._enter(entry)
+        self._tell((entry,))
+
+    async def _enter(self, entry: SpendEntry) -> None:
         async with self._one_at_a_time:
             month, first = self._open
             for number in range(first if month == entry.month else 1, MOST_PAGES + 1):
@@ -66,7 +74,15 @@ class SpendLog:
                     )
                 except NotFound:
                     break
-        return entries(pages)
+        found = entries(pages)
+        self._tell(found)
+        return found
+
+    def _tell(self, found: Iterable[SpendEntry]) -> None:
+        if self._ends is None:
+            return
+        for entry in found:
+            self._ends.store.put(end_of(entry, self._ends.next_version()))
 
     async def _entered(self, name: str, entry: SpendEntry) -> bool:
         """False: there is no room on this page."""

@@ -162,14 +162,17 @@ def _converted(conversions: Iterable[Conversion]) -> ConditionUpdate | None:
     listed = [str(each) for each in conversions]
     if not listed:
         return None
-    return ConditionUpdate("TemplateConverted", True, "OldTemplate", _listed(listed), longest=LONGEST)
+    words = f"Machine config template was converted: {_listed(listed)}."
+    return ConditionUpdate("TemplateConverted", True, "OldTemplate", words, longest=LONGEST)
 
 
 def _unchecked(findings: Iterable[ConfigFinding]) -> ConditionUpdate | None:
     listed = [str(each) for each in findings]
     if not listed:
         return None
-    words = f"Passed through unchecked, because tgp cannot check them: {_listed(listed)}"
+    words = (
+        f"Machine config template has parts that tgp passes through, because it cannot check them: {_listed(listed)}."
+    )
     return ConditionUpdate("TemplateUnchecked", True, "PassedThrough", words, longest=LONGEST)
 
 

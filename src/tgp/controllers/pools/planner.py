@@ -457,7 +457,7 @@ class PoolPlanner:
 
 def _without_pools(seen: PlanObservation) -> Plan:
     """Where no pool may buy, every pod that waits gets that as its reason."""
-    reason = PoolReason(NO_POOL, "NoPoolReady", "no GPUNodePool can buy: see kubectl get gpunodepools -A")
+    reason = PoolReason(NO_POOL, "NoPoolReady", "no GPUNodePool can buy; kubectl get gpunodepools -A shows why")
     if seen.observing:
         names = ", ".join(str(each.key) for each in seen.observing[:POOLS_NAMED])
         reason = PoolReason(NO_POOL, "Observing", f"only pools that observe exist, and they launch nothing: {names}")

@@ -1,6 +1,6 @@
 """Machines you own: taken over where they are found on, kept on where their class says so, named by the environment."""
 
-from tgp.adapters.kube.controller import Controller, WatchSource
+from tgp.adapters.kube.controller import Controller, WatchSource, only
 from tgp.controllers.deps import Deps, Stores
 from tgp.controllers.pools.build import Pools
 from tgp.controllers.power.node_groups import KEY, NodeGroupReconciler
@@ -47,7 +47,7 @@ def _node_groups(stores: Stores, reconciler: NodeGroupReconciler) -> Controller:
         "node-groups",
         reconciler,
         sources=(
-            WatchSource(stores.sweeps.store, lambda _old, new: (KEY,) if new is not None and new.key == KEY else ()),
+            WatchSource(stores.sweeps.store, only(KEY)),
             WatchSource(stores.classes, reconciler.of_object),
             WatchSource(stores.pools, reconciler.of_object),
         ),

@@ -121,9 +121,6 @@ def _reconciler(
     status = RequestStatusWriter(conditions, cooldowns, deps.journal, deps.clock)
     gateway = MachineGateway(deps.clouds, accounts, deps.secrets, deps.leader, boot)
 
-    async def list_pods() -> None:
-        await deps.caches.list_again(stores.pods)
-
     return RequestReconciler(
         views,
         observer,
@@ -166,9 +163,11 @@ def _reconciler(
         terminator=Terminator(
             views.nodes,
             deps.cluster,
-            termination_check=TerminationCheck(observer, views.nodes, deps.cluster, list_pods),
+            termination_check=TerminationCheck(
+                observer, views.nodes, deps.cluster, deps.caches.of(stores.pods).list_again
+            ),
             gateway=gateway,
-            spend_log=SpendLog(deps.cluster, home),
+            spend_log=SpendLog(deps.cluster, home, stores.machine_ends),
             instance_cache=cache,
             accounts=accounts,
             failure_cooldowns=cooldowns,

@@ -20,7 +20,7 @@ from tgp.controllers.requests.memo import RequestMemo
 from tgp.controllers.requests.observe import RequestObserver
 from tgp.controllers.requests.purchase_gatherer import PurchaseGatherer
 from tgp.controllers.requests.status import RequestStatusWriter
-from tgp.core.model.attempts import LAUNCHED, in_short, provider_of
+from tgp.core.model.attempts import LAUNCHED, in_short, provider_of, provider_words
 from tgp.core.model.cloud_errors import (
     AccountExhausted,
     CloudBusy,
@@ -117,7 +117,7 @@ class Launcher:
         except CloudError as error:
             return await self._later(observation, attempt, error, memory)
         except ClusterBusy as error:  # a service that joining needs does not answer: the condition names it
-            words = f"Cannot prepare the order yet: {in_short(str(error))}"
+            words = f"Order at {provider_words(attempt)} cannot be prepared yet: {in_short(str(error))}"
             await self._status.write(observation, Wait("Preparing", words), memory)
             raise
         confirm = partial(self._confirm, observation, attempt, node_class, memory)
@@ -304,7 +304,7 @@ class Launcher:
         memory.machine_ids |= {error.instance_id} - {""}
         noted = replace(attempt, message=message, instance_id=error.instance_id or attempt.instance_id)
         self._journal.note(_failed(observation, attempt, "Unknown", message))
-        words = f"Outcome of attempt {attempt.number} at {provider_of(attempt)} is unknown: {message}"
+        words = f"Attempt {attempt.number} at {provider_words(attempt)} has an unknown outcome: {message}"
         await self._record(noted, observation, Wait("LaunchOutcomePending", words), memory)
 
     async def _record(self, attempt: Attempt, observation: RequestObservation, step: Wait, memory: RequestMemo) -> None:

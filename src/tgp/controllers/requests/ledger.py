@@ -187,7 +187,7 @@ class Ledger:
 
 
 def limit_message(group: Group, why: str) -> str:
-    return f"class {group}: {why}" if isinstance(group, str) else f"pool {group}: {why}"
+    return f"Class {group}: {why}" if isinstance(group, str) else f"Pool {group}: {why}"
 
 
 def groups_of(record: KubeObject[GPURequest]) -> tuple[Group, ...]:

@@ -65,7 +65,9 @@ class MachineGateway:
         cloud = await self._open(_source(launch_input.node_class, account))
         identity = await cloud.identity()
         if not account.includes(identity.id):
-            raise AccountMoved(f"API key now belongs to account {identity.id}, not to account {account.identity}")
+            raise AccountMoved(
+                f"API key of {account.provider} now belongs to account {identity.id}, not to account {account.identity}"
+            )
         boot_payload = await self._boot.pack(self._boot_request(attempt, offer, launch_input))
         return cloud, LaunchOrder(
             offer=offer,
@@ -84,18 +86,19 @@ class MachineGateway:
     async def order(self, cloud: Cloud, order: LaunchOrder) -> Instance:
         return await self._gate.launch(cloud, order)
 
-    async def terminate(self, attempt: Attempt, instance_id: str, *, seen: bool) -> None:
+    async def terminate(self, attempt: Attempt, instance_id: str, *, seen: bool, named: bool) -> None:
         """Request the termination. Raises CloudError: then the machine may still cost.
 
-        `seen`: this process saw the attempt's token on the machine, or the provider named the id. Otherwise the id is
-        only from a status, which tenants may write: the provider is asked first whose machine it is.
+        `seen`: this process saw the attempt's token on the machine. Otherwise the provider is asked first whose machine
+        it is: the id is from a status, which tenants may write, or (`named`) from the answer to our order, which may
+        name another machine. Such an answer may also be ahead of what the provider shows.
         """
         cloud = await self._open(self._account(attempt).access.source)
         if not seen:
             found = await cloud.status(instance_id)
-            if found is None:
+            if found is None and not named:
                 return
-            if found.token != attempt.token or read_token(attempt.token) is None:
+            if found is not None and (found.token != attempt.token or read_token(attempt.token) is None):
                 raise NotOurs(
                     f"Machine {instance_id} does not carry the token {attempt.token} and is not touched. If it belongs "
                     "to this request, tag it again or terminate it in the provider's console."

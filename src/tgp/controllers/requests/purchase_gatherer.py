@@ -81,7 +81,7 @@ class PurchaseGatherer:
             return Why("NodeClassNotSeen", why)
         home = self._views.namespaces.get(ObjectKey("", record.key.namespace))
         if home is None:
-            why = f"Namespace {record.key.namespace} is not in the cache yet; waiting for it before a class is chosen."
+            why = f"Namespace {record.key.namespace} is not in the cache yet; a class is chosen once it is."
             return Why("NamespaceNotSeen", why)
         return class_for(
             record.value,
@@ -133,7 +133,7 @@ class PurchaseGatherer:
         access = access_of(source).name
         return SourceObservation(
             lacking(source),
-            (status.key.why or "the provider refused the API key") if status is not None and key_refused else "",
+            (status.key.why or "its API key was refused") if status is not None and key_refused else "",
             self._listing_problem(access),
             self._consistency.distrust(access),
             {
@@ -177,7 +177,7 @@ class PurchaseGatherer:
         """The class by which the request buys, for a purchase that was decided just now."""
         chosen = self.class_for(record)
         if isinstance(chosen, Why):
-            raise ClusterBusy(f"class of GPURequest {record.key} was deleted during this reconcile; trying again")
+            raise ClusterBusy(f"Class of GPURequest {record.key} was deleted during this reconcile; retrying.")
         return chosen.name, chosen.value
 
     def class_at(self, record: KubeObject[GPURequest], access: str) -> str:

@@ -70,7 +70,7 @@ class Reserver:
         try:
             account = await self._account(record, node_class, step)
         except (TableFull, Refused, Forbidden) as error:  # a quota on ConfigMaps, say: the condition names it
-            why = f"Cannot write the account at {step.buy.offer.provider} to ConfigMap {TABLE}: {error}"
+            why = f"Account at {step.buy.offer.provider} cannot be written to ConfigMap {TABLE}: {error}"
             await self._status.write(observation, Wait("AccountNotWritten", in_short(why)), memory)
             return observation.now + NOT_WRITTEN_PAUSE
         attempt = self._attempt(observation, account, step)

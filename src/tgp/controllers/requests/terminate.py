@@ -116,7 +116,8 @@ class Terminator:
         pause = doubled(FIRST_ASK, memory.termination_requests, LONGEST_ASK)
         memory.ask_again_at = observation.now + pause
         try:
-            await self._gateway.terminate(attempt, instance_id, seen=self._seen(observation, step, memory))
+            seen, named = self._seen(observation, step), instance_id in memory.machine_ids
+            await self._gateway.terminate(attempt, instance_id, seen=seen, named=named)
             memory.trouble = ""
             if isinstance(observation.presence, Found):
                 memory.termination_accepted = True
@@ -143,11 +144,10 @@ class Terminator:
         self._instance_cache.ask_soon(account.access.name)
         return memory.ask_again_at
 
-    def _seen(self, observation: RequestObservation, step: Terminate, memory: RequestMemo) -> bool:
-        """Whether this process itself knows that the id is this attempt's machine, whatever the status says."""
+    def _seen(self, observation: RequestObservation, step: Terminate) -> bool:
+        """Whether a list has shown this process that the id is this attempt's machine, whatever the status says."""
         found = isinstance(observation.presence, Found) and observation.presence.instance.id == step.instance_id
-        known = {*memory.machine_ids, self._instance_cache.seen_as(step.attempt.token)}
-        return found or step.instance_id in known
+        return found or step.instance_id == self._instance_cache.seen_as(step.attempt.token)
 
     async def remove_node(self, step: RemoveNode) -> None:
         await self._cluster.delete(NODE, step.node.key, uid=uid_text(step.node.uid))
@@ -170,7 +170,7 @@ class Terminator:
             try:
                 await self._spend_log.enter(entry)
             except (Refused, Forbidden) as error:  # a quota on ConfigMaps, say: the condition names it
-                why = in_short(f"Machine is gone, but its cost cannot be recorded: {error}")
+                why = in_short(f"Machine {attempt.instance_id} is gone, but its cost cannot be recorded: {error}")
                 await self._status.write(replace(observation, trouble=why), Wait("SpendRecordFailed", why), memory)
                 raise
         ended = observation.with_attempt(over)

@@ -15,7 +15,7 @@ from tgp.core.budgets.weights import Weights
 from tgp.core.model.node import Node
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
-from tgp.core.requests.node_metadata import PRICE
+from tgp.core.requests.node_metadata import PRICE, off_since
 
 STATUS_DELAY = 60  # seconds that a kubelet's report may take to reach us
 WATCH_DELAY = 2  # seconds between what happens and what a watch shows: stamps are cut to whole seconds, too
@@ -117,6 +117,18 @@ def silent_since(node: Node | None) -> int | None:
     if node is None or node.ready is not None or node.ready_since is None:
         return None
     return seconds(node.ready_since) - SILENT_NODE
+
+
+def machine_ended(node: Node | None, entered: datetime | None) -> int | None:
+    """When the machine of a silent Node was gone, on record; None: it may run. `entered`: in the spend record.
+
+    Of a machine you own the Node itself has the record. A Node that was heard of later runs again.
+    """
+    if node is None or node.ready is not None:
+        return None
+    moments = [seconds(each) for each in (entered, off_since(node)) if each is not None]
+    heard = silent_since(node)
+    return max((each for each in moments if heard is None or each >= heard), default=None)
 
 
 def hourly_share(pod: Pod, weights: Weights, node: Node | None) -> int | None:

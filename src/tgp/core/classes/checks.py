@@ -187,13 +187,14 @@ def _boot_proven(observation: ClassObservation) -> ConditionUpdate | None:
 def _sweep_halted(observation: ClassObservation) -> ConditionUpdate | None:
     if not observation.halted:
         return None
-    return ConditionUpdate("SweepHalted", True, "TooManyAtOnce", f"{observation.halted}. See tgp doctor --orphans")
+    message = f"{observation.halted}. tgp doctor --orphans lists them."
+    return ConditionUpdate("SweepHalted", True, "TooManyAtOnce", message)
 
 
 def _orphan_termination_failing(observation: ClassObservation) -> ConditionUpdate | None:
     if not observation.stuck:
         return None
-    message = f"{stuck_words(observation.stuck)}. See tgp doctor --orphans"
+    message = f"{stuck_words(observation.stuck)}. tgp doctor --orphans lists them."
     return ConditionUpdate("OrphanTerminationFailing", True, "TerminationFailing", message)
 
 

@@ -54,14 +54,14 @@ def class_for(
     if name == IMPLICIT and len(known) > (IMPLICIT in known):
         return Why(
             "NodeClassNotFound",
-            "request was reserved with the implicit class, which launches nothing more now that a GPUNodeClass exists: "
-            "delete the request and create it again",
+            "GPURequest was reserved with the implicit class, which launches nothing more now that a GPUNodeClass "
+            "exists; delete the request and create it again.",
         )
     record = known.get(name)
     if record is None or (name == IMPLICIT and request.spec.node_class_ref is not None):
         return _gone(request, name)
     if record.value is None:
-        return Why("NodeClassUnreadable", f"GPUNodeClass {name} was written by a newer version: upgrade the operator")
+        return Why("NodeClassUnreadable", f"GPUNodeClass {name} was written by a newer version; upgrade the operator.")
     if not namespace_allowed(record.value, namespace_labels, required=allowed_namespaces_required):
         return not_allowed(name)
     return _not_buying(name, record) or Chosen(name, record.value)
@@ -108,8 +108,8 @@ def _name(request: GPURequest, known: Mapping[str, KubeObject[GPUNodeClass]]) ->
     if len(marked) > 1:
         return Why(
             "SeveralDefaultClasses",
-            f'{_listed(marked)} are all annotated {DEFAULT_ANNOTATION}: "true": keep the annotation on one of them, or '
-            "set spec.nodeClassRef",
+            f'{_listed(marked)} are all annotated {DEFAULT_ANNOTATION}: "true"; keep the annotation on one of them, or '
+            "set spec.nodeClassRef.",
         )
     if marked or len(written) == 1:
         return (marked or written)[0]
@@ -117,8 +117,8 @@ def _name(request: GPURequest, known: Mapping[str, KubeObject[GPUNodeClass]]) ->
         return IMPLICIT
     return Why(
         "NodeClassNotFound",
-        f"spec.nodeClassRef is not set, and none of {_listed(written)} is the default: set spec.nodeClassRef, or run "
-        f'kubectl annotate gpunodeclass {written[0]} {DEFAULT_ANNOTATION}="true"',
+        f"spec.nodeClassRef is not set, and none of {_listed(written)} is the default. Set spec.nodeClassRef, or run "
+        f"kubectl annotate gpunodeclass {written[0]} {DEFAULT_ANNOTATION}=true to make {written[0]} the default.",
     )
 
 
@@ -127,13 +127,13 @@ def _gone(request: GPURequest, name: str) -> Why:
         keys = ", ".join(DEFAULT_KEYS.values())
         return Why(
             "NodeClassNotFound",
-            f"no GPUNodeClass exists, and Secret {OPERATOR_SECRET} has no provider's key ({keys}): create a class, or "
-            "add a key to the Secret",
+            f"No GPUNodeClass exists, and Secret {OPERATOR_SECRET} has no provider's key ({keys}): create a class, or "
+            "add a key to the Secret.",
         )
     if request.status.node_class is not None:
         return Why(
             "NodeClassNotFound",
-            f"GPUNodeClass {name}, which the request was reserved with, was deleted: no machine is launched",
+            f"GPUNodeClass {name}, with which the request was reserved, was deleted and launches no machine.",
         )
     return Why(
         "NodeClassNotFound",
@@ -144,15 +144,15 @@ def _gone(request: GPURequest, name: str) -> Why:
 def _not_buying(name: str, record: KubeObject[GPUNodeClass]) -> Why | None:
     assert record.value is not None
     if record.deleting:
-        return Why("NodeClassDeleting", f"GPUNodeClass {name} is being deleted: no machine is launched")
+        return Why("NodeClassDeleting", f"GPUNodeClass {name} is being deleted and launches no machine.")
     if name != IMPLICIT and (unready := _unready(name, record, record.value.status.conditions)) is not None:
         return unready
     if record.value.spec.suspend:
         return Why(
             "Suspended",
             (
-                f"GPUNodeClass {name} is suspended (spec.suspend): no machine is launched; to resume: tgp release "
-                f"class/{name}"
+                f"GPUNodeClass {name} is suspended (spec.suspend) and launches no machine; tgp release class/{name} "
+                "resumes it."
             ),
         )
     return None
@@ -161,7 +161,7 @@ def _not_buying(name: str, record: KubeObject[GPUNodeClass]) -> Why | None:
 def _unready(name: str, record: KubeObject[GPUNodeClass], conditions: Sequence[Condition]) -> Why | None:
     ready = next((each for each in conditions if each.type == "Ready"), None)
     if ready is None or ready.observed_generation != record.generation:
-        return Why("NodeClassNotSeen", f"GPUNodeClass {name} was not checked yet")
+        return Why("NodeClassNotSeen", f"GPUNodeClass {name} was not checked yet.")
     if ready.status != "True" and ready.reason == CANNOT_BUY:
         return Why("NodeClassCannotBuy", f"GPUNodeClass {name}: {ready.message}")
     if ready.status != "True":
@@ -170,7 +170,7 @@ def _unready(name: str, record: KubeObject[GPUNodeClass], conditions: Sequence[C
 
 
 def _called(name: str) -> str:
-    return "the implicit class" if name == IMPLICIT else f"GPUNodeClass {name}"
+    return "The implicit class" if name == IMPLICIT else f"GPUNodeClass {name}"
 
 
 def _listed(names: Sequence[str]) -> str:

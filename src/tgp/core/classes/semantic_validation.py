@@ -57,7 +57,7 @@ NO_RESOURCE = "is no resource"
 NO_SPOT = "does not allow spot machines"
 CLASS_HAS_ONLY = "the class has only"
 FREE_MACHINES = "is 0, and every machine of the class costs more"
-CLASS_MISSING = "does not exist; see kubectl get gpunodeclasses"
+CLASS_MISSING = "does not exist; kubectl get gpunodeclasses lists those that do"
 NAMESPACE_REFUSED = "does not allow this namespace: ask its administrator about spec.allowedNamespaces"
 SAME_VALUE = "use the same value, or omit the field"
 

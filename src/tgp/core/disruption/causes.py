@@ -11,7 +11,8 @@ from tgp.api.request import GPURequest
 from tgp.api.values import NEVER, go_duration, span
 from tgp.core.disruption.drift import STAMP, has_drifted, unmet_requirement
 from tgp.core.disruption.health import HealthProblem
-from tgp.core.model.attempts import attempts_of, gpu_resource, is_owned, open_attempt, taken_back_at
+from tgp.core.model.attempts import attempts_of, gpu_resource, is_owned, machine_words, open_attempt, taken_back_at
+from tgp.core.model.conditions import begun
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
@@ -25,13 +26,13 @@ from tgp.core.requests.node_metadata import future_node
 from tgp.core.requests.node_state import idle, worked_until
 
 EMPTY, SURPLUS, EXPIRED, DRIFTED, GANG = "Empty", "Surplus", "Expired", "Drifted", "GangNotServed"
-UNHEALTHY, LEAVING = "Unhealthy", "Leaving"
+ILL, LEAVING = "Ill", "Leaving"
 UNDERUTILIZED = "Underutilized"
 BUDGETED = (EMPTY, DRIFTED, EXPIRED, UNDERUTILIZED)
 WHEN_UNDERUTILIZED = "WhenEmptyOrUnderutilized"  # the policy
 MOVES_ON = ". Move "  # in a condition: what follows the cause of a move under way
 NOT_BUDGETED = frozenset({SURPLUS, GANG})  # no working pod loses its machine, or a user asked for it
-FORCED = frozenset({UNHEALTHY, LEAVING})  # the machine will not serve its pods for long, whether they move or not
+FORCED = frozenset({ILL, LEAVING})  # the machine will not serve its pods for long, whether they move or not
 IN_DOUBT = frozenset({("ProviderReachable", "False"), ("ProviderInconsistent", "True")})
 LEAVING_AHEAD = timedelta(minutes=30)  # besides a measured boot time: the replacement may need a second try
 
@@ -125,7 +126,7 @@ def cause_of(machine: Machine, pool: GPUNodePool, now: datetime) -> DisruptionCa
     problem = machine.health_problem
     look_at = problem.due if problem is not None else None
     if problem is not None and now >= problem.due:
-        return DisruptionCause(UNHEALTHY, problem.what)  # a Node that is not Ready may be unhealthy for that
+        return DisruptionCause(ILL, problem.what)  # a Node that is not Ready may be unhealthy for that
     if node.ready is not True:
         return NoCause(_earliest(stays, look_at))
     leaving = _leaving(machine, now)
@@ -155,7 +156,7 @@ def _unneeded(machine: Machine, pool: GPUNodePool) -> DisruptionCause | None:
     """Whether or not it is Ready."""
     slot = slot_number(anchor_of(machine.record))
     if pool.spec.replicas is not None and slot is not None and slot >= pool.spec.replicas:
-        return DisruptionCause(SURPLUS, f"The pool has {pool.spec.replicas} replicas now")
+        return DisruptionCause(SURPLUS, f"Pool has {pool.spec.replicas} replicas now")
     if pool.spec.replicas is not None and machine.spare:
         return DisruptionCause(SURPLUS, f"Another machine is replica {slot} of the pool")
     if machine.given_up and idle(machine.pods, gpu_resource(open_attempt(attempts_of(machine.record)))):
@@ -165,14 +166,15 @@ def _unneeded(machine: Machine, pool: GPUNodePool) -> DisruptionCause | None:
 
 def _leaving(machine: Machine, now: datetime) -> DisruptionCause | NoCause:
     """Early enough to bring its replacement, and to drain it before its provider takes it back."""
-    end = taken_back_at(open_attempt(attempts_of(machine.record)))
-    if end is None:
+    attempt = open_attempt(attempts_of(machine.record))
+    end = taken_back_at(attempt)
+    if attempt is None or end is None:
         return NoCause()
     drain = drain_grace(machine.record) or timedelta(0)
     begins = end - drain - PROVIDER_END_SPARE - machine.boot - LEAVING_AHEAD
     if now < begins:
         return NoCause(begins)
-    return DisruptionCause(LEAVING, f"Provider ends the machine at {end:%Y-%m-%d %H:%M:%S}Z")
+    return DisruptionCause(LEAVING, f"{begun(machine_words(attempt))} is taken back at {end:%Y-%m-%d %H:%M:%S}Z")
 
 
 def _expired(machine: Machine, pool: GPUNodePool, now: datetime) -> DisruptionCause | NoCause:
@@ -185,7 +187,8 @@ def _expired(machine: Machine, pool: GPUNodePool, now: datetime) -> DisruptionCa
     begins = since + life - machine.boot
     if now < begins:
         return NoCause(begins)
-    why = f"Machine was launched at {since:%Y-%m-%d %H:%M:%S}Z, and expireAfter is {go_duration(life)}"
+    which = begun(machine_words(attempt)) if attempt is not None else "Machine"
+    why = f"{which} was launched at {since:%Y-%m-%d %H:%M:%S}Z, and expireAfter is {go_duration(life)}"
     grace = drain_grace(machine.record)
     return DisruptionCause(EXPIRED, why, since + life + grace if grace is not None else None)
 
@@ -203,13 +206,14 @@ def _drifted(machine: Machine, pool: GPUNodePool) -> str:
     record, attempt = machine.record, open_attempt(attempts_of(machine.record))
     if record.value is None or attempt is None or attempt.offer is None:
         return ""
+    which = begun(machine_words(attempt))
     if pool.spec.template.spec.requirements:
         labels = future_node(record, offer_of(attempt.offer), pool).labels
         if unmet := unmet_requirement(pool, labels):
             found = labels.get(unmet) or "no such label"
-            return f"Machine no longer meets the pool's requirement on {unmet}: it has {found}"
+            return f"{which} no longer meets the pool's requirement on {unmet}: it has {found}"
     if has_drifted(record.annotations.get(STAMP, ""), machine.stamp):
-        return "Talos settings, taints or mesh backend have changed since the machine was ordered"
+        return f"Talos settings, taints or mesh backend have changed since {machine_words(attempt)} was ordered"
     return ""
 
 
@@ -219,14 +223,17 @@ def _empty(machine: Machine, request: GPURequest, pool: GPUNodePool, now: dateti
     after = span(pool.spec.disruption.consolidate_after, "spec.disruption.consolidateAfter")
     if after is NEVER or canonical_policy(pool.spec.disruption.consolidation_policy) == "Never":
         return NoCause()
-    resource = gpu_resource(open_attempt(attempts_of(machine.record)))
+    attempt = open_attempt(attempts_of(machine.record))
+    resource = gpu_resource(attempt)
     if status.idle_since is None or status.ready_at is None or machine.awaited or not idle(machine.pods, resource):
         return NoCause()
     since = max(status.idle_since, worked_until(machine.pods, resource, now) or status.idle_since)
     until = max(since + after, status.ready_at + SCHEDULED_WITHIN)
     if now < until:
         return NoCause(until)
-    return DisruptionCause(EMPTY, f"No pod has used the GPUs for {go_duration(after)} (since {since:%H:%M:%S}Z)")
+    assert attempt is not None, "a machine that was Ready has an attempt"
+    unused = f"No pod has used the GPUs of {machine_words(attempt)}"
+    return DisruptionCause(EMPTY, f"{unused} for {go_duration(after)} (since {since:%H:%M:%S}Z)")
 
 
 def _underutilized(machine: Machine, pool: GPUNodePool) -> str:

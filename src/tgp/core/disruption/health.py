@@ -63,7 +63,7 @@ def gpus_missing(record: KubeObject[GPURequest], node: Node | None) -> str:
     resource, promised = gpu_resource(attempt), attempt.offer.gpu_count or 1
     vendor, there = resource.partition("/")[0] + "/", node.allocatable.of(resource)
     divided = any(name.startswith(vendor) and name != resource and amount for name, amount in node.allocatable.others)
-    return "" if there >= promised or divided else f"{there} of {promised} {resource} are allocatable"
+    return "" if there >= promised or divided else f"Node {node.name} has {there} of {promised} {resource} allocatable"
 
 
 def missing_since(record: KubeObject[GPURequest], now: datetime) -> datetime:

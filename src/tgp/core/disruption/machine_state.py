@@ -117,10 +117,15 @@ def is_going(record: KubeObject[GPURequest]) -> bool:
     return bool(move_of(record)) or (held is not None and held.reason not in STAY)
 
 
-def parted_moves(moves: Collection[str], namespace: str, others: Iterable[KubeObject[GPURequest]]) -> frozenset[str]:
-    """Of these moves, those that have a candidate among other machines there. No other namespace has a say in it."""
-    here = (each for each in others if each.key.namespace == namespace and living(each))
-    return frozenset(move for each in here if (move := move_of(each)) in moves)
+def parted_moves(
+    moves: Collection[str], namespace: str, others: Iterable[KubeObject[GPURequest]]
+) -> dict[str, tuple[KubeObject[GPURequest], ...]]:
+    """Of these moves, those that have candidates among other machines there. No other namespace has a say in it."""
+    parted: dict[str, tuple[KubeObject[GPURequest], ...]] = {}
+    for each in sorted(others, key=lambda record: record.key):
+        if each.key.namespace == namespace and living(each) and (move := move_of(each)) in moves:
+            parted[move] = (*parted.get(move, ()), each)
+    return parted
 
 
 def new_move(record: KubeObject[GPURequest]) -> str:

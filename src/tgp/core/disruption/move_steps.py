@@ -56,7 +56,8 @@ class DisruptionObservation:
     ending: Mapping[str, EndingMachine] = field(default_factory=dict)  # by Node, of any pool
     going: frozenset[str] = frozenset()  # Nodes of other pools that leave, or wait to: no pod is moved there
     replanned: Mapping[ObjectKey, str] = field(default_factory=dict)  # requests that could not buy, and why
-    parted: frozenset[str] = frozenset()  # moves that have candidates in other pools, too: one has changed its class
+    # By move: its candidates that are not in these pools. One of the pools has changed its class.
+    parted: Mapping[str, tuple[Machine, ...]] = field(default_factory=dict)
 
     @property
     def machines(self) -> tuple[Machine, ...]:

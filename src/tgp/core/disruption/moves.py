@@ -22,11 +22,11 @@ from tgp.core.disruption.causes import (
     EMPTY,
     EXPIRED,
     FORCED,
+    ILL,
     MOVES_ON,
     NOT_BUDGETED,
     SURPLUS,
     UNDERUTILIZED,
-    UNHEALTHY,
     DisruptionCause,
     FoundExchange,
     Machine,
@@ -97,7 +97,6 @@ TRIED_WITHIN = timedelta(minutes=10)  # of the next try: what failed in the last
 EVICTED_FIRST_FOR = timedelta(minutes=10)  # then the request is deleted, and its own drain goes on; a rented one costs
 MOVE_AT_MOST = timedelta(hours=2)  # from its beginning to the hard taint; a start has its own, shorter limits
 LOOK_AGAIN = timedelta(seconds=10)  # while a move is under way, and waits for more than machines on their way
-PARTED = "Underutilized: A machine that was to leave with it is in a pool of another class now, or in none."
 BLOCKED_FOR = timedelta(minutes=1)  # until what blocks a move is looked at again: much of it changes without an event
 MOST_PLANNED = 8  # moves of a pool that may begin in one look
 
@@ -151,6 +150,11 @@ class _Block:
     until: datetime | None = None
 
 
+_PARTED = _Block(
+    "MoveGivenUp", "Underutilized: A machine that was to leave with it is in a pool of another class now, or in none."
+)
+
+
 class _Counts:
     """How the machines of one pool count. Budgets are counted down as steps are decided."""
 
@@ -189,7 +193,7 @@ class _Look:
 
     def steps(self) -> tuple[Step, ...]:
         """Without what is said already."""
-        found = (self._step(machine) for machine in self._ordered())
+        found = (*self._taken_back_elsewhere(), *(self._step(machine) for machine in self._ordered()))
         return tuple(step for step in found if step is not None and not _repeats(step))
 
     def to_plan(self) -> Iterator[ObjectKey]:
@@ -319,7 +323,7 @@ class _Look:
 
     def _halted(self, machine: Machine, cause: DisruptionCause) -> _Block | None:
         counts = self._counts[machine.record.key]
-        if cause.reason != UNHEALTHY or not repair_halted(counts.unhealthy, counts.nodes):
+        if cause.reason != ILL or not repair_halted(counts.unhealthy, counts.nodes):
             return None
         return _Block(HALTED, f"{cause.reason}: {cause.message}. {halt_text(counts.unhealthy, counts.nodes)}")
 
@@ -414,9 +418,15 @@ class _Look:
         if move not in self._overs:
             found = ((each, self._causes[each.record.key]) for each in together)
             blocks = (self._over(each, cause) for each, cause in found if isinstance(cause, DisruptionCause))
-            parted = _Block("MoveGivenUp", PARTED) if move in self._seen.parted else None
+            parted = _PARTED if move in self._seen.parted else None
             self._overs[move] = parted or next((each for each in blocks if each is not None), None)
         return self._overs[move]
+
+    def _taken_back_elsewhere(self) -> Iterator[Step]:
+        """Candidates of a parted move, before those that are here: whichever pool is looked at first, all say why."""
+        for move, elsewhere in sorted(self._seen.parted.items()):
+            for machine in elsewhere if move in self._moving else ():
+                yield self._given_up(machine, _PARTED)
 
     def _prepared(self, machine: Machine, together: Iterable[Machine]) -> bool:
         """Whether the others are as far as it is: pods that are evicted from one must not be bound to the next."""

@@ -3,7 +3,9 @@
 from tgp.api.common import DEFAULT_KEYS, PROVIDERS, canonical_provider
 from tgp.api.nodeclass import REQUIRED_SETTINGS, GPUNodeClass, ProviderConfig
 from tgp.api.owned_machine import PowerMachine
+from tgp.core.model.account_access import AccountAccess, accesses_of
 from tgp.core.model.class_secrets import OPERATOR_SECRET
+from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.source import Source, source_of
 
 
@@ -39,3 +41,16 @@ def machines_of(node_class: GPUNodeClass) -> dict[str, PowerMachine]:
     """The machines you own of a class, by name; also of a provider that is disabled."""
     entries = (each.settings for each in node_class.spec.providers if each.settings is not None)
     return {machine.name: machine for settings in entries for machine in settings.machines}
+
+
+def accesses_of_class(record: KubeObject[GPUNodeClass] | None) -> dict[str, AccountAccess]:
+    """By name. Also of disabled entries: machines bought there still exist."""
+    if record is None or record.value is None:
+        return {}
+    found: dict[str, AccountAccess] = {}
+    for provider in record.value.spec.providers:
+        source = source_for(provider)
+        if source.provider in PROVIDERS:  # an entry of a newer version is ignored
+            # Each owned machine is an account of its own: a silent one must not make the others unknown.
+            found.update({access.name: access for access in accesses_of(source)})
+    return found

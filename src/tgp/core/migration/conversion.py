@@ -9,13 +9,13 @@ from typing import Any
 
 from tgp.api.common import DEFAULT_KEYS
 from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, LEGACY_BUDGET, SECRET
+from tgp.core.classes.manifest_validation import problems_of
 from tgp.core.joining.talos.stream import Document, Path, UnreadableStream, plain_data, read_stream
 from tgp.core.migration.budget_import import convert_budget
 from tgp.core.migration.chart_values import ROOTS, class_of_config, convert_values
 from tgp.core.migration.field_notes import FieldNote, FieldOutcome, ManifestDraft, SourceDocument, subject_of
 from tgp.core.migration.kind_import import ImportSettings, convert_class, convert_pool, convert_request
 from tgp.core.migration.nodegroup_import import drafts_of, groups_of_rows, groups_of_variables
-from tgp.core.migration.validity import leave_out_invalid
 from tgp.core.model.class_secrets import OPERATOR_SECRET
 from tgp.core.power.node_groups import PARTS
 
@@ -342,3 +342,32 @@ def _name_apart(drafts: Sequence[ManifestDraft]) -> None:
                 f"{where} has another {subject}: rename one of the two, and import both again.",
             )
         draft.written = False
+
+
+MOST_ROUNDS = 8  # a field that is left out may uncover the next problem
+
+
+def leave_out_invalid(draft: ManifestDraft) -> None:
+    """Remove every field that is not accepted, with a note for each; without the field it must be valid."""
+    for _ in range(MOST_ROUNDS):
+        problems = problems_of(draft.manifest)
+        if not problems:
+            return
+        removed = False
+        for path, detail in reversed(dict.fromkeys((problem.path, problem.detail) for problem in problems)):
+            if path.startswith("spec.") and draft.find(path) is not None:  # the last item of a list goes first
+                draft.note(path, FieldOutcome.NOT_CONVERTED, f"{_ended(detail)} It was left out.")
+                draft.take(path)
+                removed = True
+        if not removed:
+            break
+    for problem in problems_of(draft.manifest):
+        where = problem.path or "metadata"
+        draft.note(
+            where, FieldOutcome.NOT_CONVERTED, f"{_ended(problem.detail)} The object was left out because of it."
+        )
+    draft.written = False
+
+
+def _ended(detail: str) -> str:
+    return detail if detail.endswith((".", "?")) else f"{detail}."

@@ -63,7 +63,14 @@ def provider_of(attempt: Attempt | None) -> str:
 
 def provider_words(attempt: Attempt) -> str:
     """As sentences name it."""
-    return provider_of(attempt) or "the provider"
+    name = provider_of(attempt)
+    return f"provider {name}" if name else "the provider"
+
+
+def machine_words(attempt: Attempt) -> str:
+    """As sentences name its machine."""
+    name = f"machine {attempt.instance_id}" if attempt.instance_id else f"the machine of attempt {attempt.number}"
+    return f"{name} at {provider_of(attempt) or 'the provider'}"
 
 
 def taken_back_at(attempt: Attempt | None) -> datetime | None:

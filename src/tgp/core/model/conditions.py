@@ -10,6 +10,10 @@ import msgspec
 from tgp.api.values import rfc3339
 
 MAX_MESSAGE = 1024  # the schema's bound is 32768; a readable message is shorter
+ENDS = (".", "!", "?", "…")  # of a sentence
+PROGRAMS = ("tgp", "kubectl", "helm")
+# A command at the end has no full stop behind it: people copy it.
+_COMMAND = re.compile(r"(?:Try: |(?:: |\bsee |\brun )(?:tgp|kubectl|helm) )[^;]*$")
 
 
 # Not digits within a name, an id, an address or a version (RTX4090, gpu-1, 10.0.0.1), nor the code of an answer.
@@ -77,6 +81,22 @@ def _settled(
         "lastTransitionTime": since,
         "observedGeneration": generation,
     }
+
+
+def sentence(text: str) -> str:
+    """With a capital letter first and a full stop last: for what begins or ends with words that others wrote.
+
+    A command at the end stays as it is.
+    """
+    text = begun(text.strip())
+    return text if not text or text.endswith(ENDS) or _COMMAND.search(text) else f"{text}."
+
+
+def begun(text: str) -> str:
+    """With a capital letter first, unless the first word is a path, a name with digits or a program."""
+    first = text.split(maxsplit=1)[0].rstrip(",:;") if text.strip() else ""
+    plain = first.isalpha() and first not in PROGRAMS
+    return text[0].upper() + text[1:] if plain else text
 
 
 def shortened(text: str, bound: int = MAX_MESSAGE) -> str:

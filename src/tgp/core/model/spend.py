@@ -10,6 +10,9 @@ from typing import Any
 
 import msgspec
 
+from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.token import MachineToken, plain_uid
+
 SPEND_LABEL = "tgp.io/spend"  # its value is the month: 2026-11
 NAME = "tgp-spend"
 MOST_BYTES = 128 << 10  # of lines in one ConfigMap: some 350 machines. It takes 1 MiB, but etcd rewrites it for each
@@ -59,6 +62,26 @@ class SpendEntry(
     @property
     def namespace(self) -> str:
         return self.request.partition("/")[0]
+
+
+class MachineEnd(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """That a machine is entered in the spend record, and when it was gone. Kept in memory by the token's parts."""
+
+    key: ObjectKey
+    resource_version: int
+    at: datetime
+    uid: str = ""
+    deleting: bool = False
+
+
+def end_key(token: MachineToken) -> ObjectKey:
+    return ObjectKey("", f"{token.uid}-{token.attempt}")
+
+
+def end_of(entry: SpendEntry, version: int) -> MachineEnd:
+    return MachineEnd(
+        key=ObjectKey("", f"{plain_uid(entry.uid)}-{entry.attempt}"), resource_version=version, at=entry.ended
+    )
 
 
 def month_of(moment: datetime) -> str:

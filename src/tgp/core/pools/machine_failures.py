@@ -19,7 +19,7 @@ from tgp.core.requests.node_metadata import pool_key
 COUNTED_FOR = timedelta(days=1)
 FAILURES_ALLOWED = 1  # of a provider's machines in one pool, in that time
 MOST_REMEMBERED = 10_000  # machines, the newest
-UNHEALTHY = "Unhealthy"  # the reason of a condition Disrupted
+ILL = "Ill"  # the reason of a condition Disrupted
 
 
 class MachineFailures:
@@ -64,7 +64,7 @@ class MachineFailures:
         if (
             held is None
             or held.status is not True
-            or held.reason != UNHEALTHY
+            or held.reason != ILL
             or attempt != open_attempt(attempts_of(record))
         ):
             return None

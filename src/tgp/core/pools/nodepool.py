@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
-from tgp.api.common import canonical_provider
+from tgp.api.common import OWNED_PROVIDER, canonical_provider
 from tgp.api.field_error import FieldError, Reason
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.nodepool import GPUNodePool
@@ -31,7 +31,7 @@ OWNED = frozenset({"Ready", "Limited", "Unsatisfiable", "Observing"})
 REQUIREMENTS = "spec.template.spec.requirements"
 CAPACITY_TYPES = ("on-demand", "spot")
 SUSPENDED = "NodeClassSuspended"
-SOON_KNOWN = frozenset({"NodeClassNotJudged", "NamespaceNotSeen"})  # reasons that last for moments
+SOON_KNOWN = frozenset({"NodeClassNotSeen", "NamespaceNotSeen"})  # reasons that last for moments
 
 
 class PoolObservation(msgspec.Struct, frozen=True):
@@ -58,9 +58,7 @@ def judge_pool(observation: PoolObservation) -> tuple[ConditionUpdate, ...]:
     if reasons:
         updates.append(ConditionUpdate("Unsatisfiable", True, "NoSuchMachine", " ".join(reasons)))
     if observation.observing or observation.pool.spec.mode == "Observe":
-        updates.append(
-            ConditionUpdate("Observing", True, "Observing", "The pool plans and reports, and launches nothing.")
-        )
+        updates.append(ConditionUpdate("Observing", True, "Observing", "Pool plans and reports, and launches nothing."))
     return tuple(updates)
 
 
@@ -74,17 +72,17 @@ def _ready(observation: PoolObservation) -> ConditionUpdate:
         return _not_ready("InvalidSpec", f"{listed(problems)}.")
     if observation.class_unreadable:
         return _not_ready(
-            "NodeClassUnreadable", f"GPUNodeClass {name} was written by a newer version: upgrade the operator."
+            "NodeClassUnreadable", f"GPUNodeClass {name} was written by a newer version; upgrade the operator."
         )
     if node_class is None:
         return _not_ready(
             "NodeClassNotFound",
-            f"GPUNodeClass {name!r} of spec.nodeClassRef {CLASS_MISSING}",
+            f"GPUNodeClass {name!r} of spec.nodeClassRef {CLASS_MISSING}.",
         )
     if observation.namespace_labels is None:
         return _not_ready(
             "NamespaceNotSeen",
-            "The pool's Namespace is not in the cache yet; waiting for it before the class is checked.",
+            "Namespace of the pool is not in the cache yet; the class is checked once it is.",
         )
     if not namespace_allowed(
         node_class, observation.namespace_labels, required=observation.allowed_namespaces_required
@@ -94,7 +92,7 @@ def _ready(observation: PoolObservation) -> ConditionUpdate:
             f"GPUNodeClass {name} {NAMESPACE_REFUSED}.",
         )
     if observation.class_ready is None:
-        return ConditionUpdate("Ready", None, "NodeClassNotJudged", f"GPUNodeClass {name} was not checked yet.")
+        return ConditionUpdate("Ready", None, "NodeClassNotSeen", f"GPUNodeClass {name} was not checked yet.")
     if observation.class_ready.status is False and observation.class_ready.reason == CANNOT_BUY:
         why = f"GPUNodeClass {name}: {observation.class_ready.message}{_narrowed_by(pool)}"
         return _not_ready("NodeClassCannotBuy", why)
@@ -104,7 +102,12 @@ def _ready(observation: PoolObservation) -> ConditionUpdate:
         )
         return _not_ready("NodeClassNotReady", why)
     if observation.class_ready.reason == "Suspended":
-        return ConditionUpdate("Ready", True, SUSPENDED, f"GPUNodeClass {name} is suspended: no machine is launched.")
+        return ConditionUpdate(
+            "Ready",
+            True,
+            SUSPENDED,
+            f"GPUNodeClass {name} is suspended and launches no machine; tgp release class/{name} resumes it.",
+        )
     return ConditionUpdate("Ready", True, "Valid", f"GPUNodeClass {name} is ready.")
 
 
@@ -173,7 +176,7 @@ def _models(names: tuple[str, ...]) -> tuple[str, ...]:
 
 def _too_cheap(pool: GPUNodePool, node_class: GPUNodeClass) -> Iterator[FieldError]:
     ceiling = pool.spec.max_hourly_price
-    owned = any(row.enabled and row.name == "webhook" for row in node_class.spec.providers)
+    owned = any(row.enabled and row.name == OWNED_PROVIDER for row in node_class.spec.providers)
     if ceiling is not None and microusd(ceiling, "spec.maxHourlyPrice") == 0 and not owned:
         yield FieldError("spec.maxHourlyPrice", Reason.FORBIDDEN, FREE_MACHINES, rule=FREE_RULE)
 

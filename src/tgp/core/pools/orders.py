@@ -68,7 +68,7 @@ def anchor_of(record: KubeObject[GPURequest]) -> str:
 
 
 def family(pod: Pod) -> str:
-    """Pods of one namespace that the scheduler treats alike, whoever creates them.
+    """Pods of one namespace that the scheduler treats alike, whatever creates them.
 
     What a machine could not do for one of them it cannot do for the next: the run of a CronJob, the ReplicaSet of a
     rollout and a pod of the same manifest are new each time.

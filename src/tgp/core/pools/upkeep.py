@@ -20,7 +20,7 @@ PREPARED_WITHIN = timedelta(minutes=10)  # of its creation: every machine of tha
 FAILED_KEPT = timedelta(hours=1)  # what failed is remembered by its request for so long
 MOST_FAILED = 64  # of a pool
 LIMIT_REACHED = "LimitReached"
-SOLD_OUT = frozenset({"SoldOut", "Busy"})  # outcomes that are the provider's, whoever orders
+SOLD_OUT = frozenset({"SoldOut", "Busy"})  # outcomes that are the provider's, whatever was ordered
 UNDECIDED = frozenset({"", "Waiting", "Ordering", "LaunchOutcomePending", "UnclaimedInstance", "NamespaceNotSeen"})
 
 

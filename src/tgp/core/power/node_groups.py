@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from tgp.api import cel
+from tgp.api.common import OWNED_PROVIDER
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.pattern import matches
 from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL
@@ -105,7 +106,7 @@ def manifests_of(
         "metadata": meta,
         "spec": {
             "networking": {"backend": "none"},  # they are Nodes already
-            "providers": [{"name": "webhook", "settings": {"machines": machines}}],
+            "providers": [{"name": OWNED_PROVIDER, "settings": {"machines": machines}}],
         },
     }
     pool: dict[str, Any] = {

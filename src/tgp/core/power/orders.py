@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from tgp.api.common import canonical_provider
+from tgp.api.common import OWNED_PROVIDER, canonical_provider
 from tgp.api.nodepool import GPUNodePool
 from tgp.api.owned_machine import PowerMachine
 from tgp.api.request import GPURequest
@@ -27,7 +27,6 @@ from tgp.core.pools.planner.world import Order
 from tgp.core.power.times import keep_on, stays_off_until
 from tgp.core.requests.node_metadata import pool_uid, startup_taints, template_labels, template_taints
 
-PROVIDER = "webhook"  # of machines you own
 ANCHOR = "machine-"  # how the anchor of such a request begins, before the machine's name
 
 
@@ -67,7 +66,7 @@ def machine_named_by(record: KubeObject[GPURequest]) -> str:
     attempt, pin = open_attempt(attempts_of(record)), record.value.spec.offer
     if attempt is not None and attempt.offer is not None:
         return attempt.offer.instance_type if attempt.offer.boot_mode == BootMode.POWER.value else ""
-    ordered = pin is not None and pool_uid(record) and canonical_provider(pin.provider) == PROVIDER
+    ordered = pin is not None and pool_uid(record) and canonical_provider(pin.provider) == OWNED_PROVIDER
     return pin.instance_type if pin is not None and ordered else ""
 
 

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TypeAlias
 
-from tgp.api.common import KEY_IS_A_FILE, Condition
+from tgp.api.common import KEY_IS_A_FILE, OWNED_PROVIDER, Condition
 from tgp.api.request import Attempt, GPURequest
 from tgp.api.values import go_duration
 from tgp.core.inventory.orphans import Orphan, RequestOwner, bears_our_mark, orphans, owners, too_many
@@ -29,7 +29,6 @@ from tgp.core.requests.readoption import unrecorded
 PROVISIONED = "tgp.io/provisioned"
 REQUEST_UID = "tgp.io/request-uid"
 PROVIDER_ID = "tgp://"
-OWNED_PROVIDER = "webhook"
 SWEEP_HALTED, ORPHAN_STAYS = "SweepHalted", "OrphanTerminationFailing"
 HELD_FOR = timedelta(minutes=1)
 YOUNG = timedelta(minutes=2)  # beside the listing lag: objects and lists of one minute may differ

@@ -72,7 +72,7 @@ def drain(
 ) -> Drain:
     """Deterministic: in the order of the pods' names."""
     if node is None:
-        return Drain(True, "NodeGone", "No Node to drain.")
+        return Drain(True, "NodeGone", "Machine has no Node to drain.")
     change = cordon(node)
     if (silent := silent_for(node, now)) is not None and silent >= UNREACHABLE_FOR:
         minutes = UNREACHABLE_FOR // timedelta(minutes=1)
@@ -147,7 +147,7 @@ class _Wait(msgspec.Struct, frozen=True):
     def go_on(self, left: Sequence[Pod]) -> Drain:
         if self.until is not None and self.now >= self.until:
             cut = tuple(self._words(pod) for pod in left)
-            message = f"Grace period ended at {_minute(self.until)}; {_pods(len(left))} terminated with the machine"
+            message = f"Grace period ended at {_minute(self.until)}; {_pods(len(left))} are terminated with the machine"
             return Drain(True, "GraceOver", f"{message}: {_some(cut)}", self.change, waiting=cut)
         lowest = min(tier(pod) for pod in left)
         present = [pod for pod in left if tier(pod) == lowest]

@@ -83,10 +83,10 @@ def new_events(observation: RequestObservation, status: RequestStatus) -> Iterat
 
 def _limit_reached(observation: RequestObservation, message: str) -> LimitReached:
     subject, node_class, pool = subject_of(observation.record), class_of(observation.record), observation.pool
-    why = message.removeprefix(f"pool {pool.key}: ") if pool is not None else message
+    why = message.removeprefix(f"Pool {pool.key}: ") if pool is not None else message
     if pool is not None and why != message:
         return LimitReached(subject, node_class, why, str(pool.key))
-    return LimitReached(subject, node_class, message.removeprefix(f"class {node_class}: "))
+    return LimitReached(subject, node_class, message.removeprefix(f"Class {node_class}: "))
 
 
 def _since(attempt: Attempt | None, now: datetime) -> timedelta:

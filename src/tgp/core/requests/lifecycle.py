@@ -10,9 +10,11 @@ from datetime import datetime, timedelta
 from itertools import takewhile
 
 from tgp.api.request import Attempt
+from tgp.api.values import rfc3339
 from tgp.core.inventory.limits import COUNTED_ON_FOR
-from tgp.core.model.attempts import LAUNCHED, is_owned, provider_words
+from tgp.core.model.attempts import LAUNCHED, is_owned, machine_words, provider_words
 from tgp.core.model.backoff import doubled
+from tgp.core.model.conditions import sentence
 from tgp.core.model.costs import reserved_of
 from tgp.core.model.gitops import gitops_tool_of
 from tgp.core.model.instance import InstanceState
@@ -76,6 +78,7 @@ NOTHING_RUNS = (InstanceState.STOPPED, InstanceState.BROKEN)
 LOSSES_MAX = 16  # machines lost in use, where each is replaced
 OFF_SHOWN_AFTER = timedelta(minutes=1)  # a Node that is not ready for so long shows that its machine is off
 FIRST_PAUSE, LONGEST_PAUSE = timedelta(seconds=5), timedelta(minutes=5)  # between attempts that fail
+TERMINATION_REQUESTED = " Termination was requested "  # what follows in a condition is trouble
 NOT_ORDERED = "NotOrdered"  # the outcome of an attempt that was never ordered
 REFUSED_SHARE = 4  # the time since orders could not be prepared, divided by this, is the next pause …
 LONGEST_REFUSED = timedelta(hours=12)  # … at most: a template that is left broken for a year uses few attempts
@@ -87,8 +90,8 @@ NO_MACHINE = frozenset(
 COUNTED = frozenset({"Refused", "NotCreated", "Failed"})  # as failed launches; the others are not the launch's fault
 PAUSED_AFTER = COUNTED | {"Busy", "SoldOut", "NotOrdered"}  # the other outcomes put a provider into cooldown
 LET_GO = (
-    "Request had ended (or its finalizer was removed) and its status was erased. It will not buy again; "
-    "delete and recreate it."
+    "GPURequest had ended (or its finalizer was removed), and its status was erased. It buys no machine again; delete "
+    "and recreate it."
 )
 
 
@@ -111,7 +114,7 @@ def _next_step(observation: RequestObservation) -> Step:
     if not observation.enrolled and not deleting:
         return _first(observation)
     if not observation.enrolled and attempt is None:
-        return Wait("Gone", "Request is being deleted; nothing was bought.")
+        return Wait("Gone", "GPURequest is being deleted; no machine was bought.")
     if attempt is None:
         return _without_machine(observation)
     if attempt.outcome != LAUNCHED:
@@ -143,14 +146,15 @@ def _without_machine(observation: RequestObservation) -> Step:
     if unclaimed := observation.unclaimed:
         return Wait(
             "UnclaimedInstance",
-            f"Machine {unclaimed[0]} of an earlier attempt must be terminated first ({_count(unclaimed)} in all).",
+            f"Machine {unclaimed[0]} of an earlier attempt is terminated first ({_count(unclaimed)} in all); then the "
+            "next offer is tried.",
             _soon(observation),
         )
     if not settled(observation):
         if observation.waited:
-            why = "Listing the machines of all providers once more before continuing."
+            why = "Operator lists the machines of all providers once more before it buys."
             return Wait("Waiting", why, _soon(observation))
-        why = "Checking all providers for machines of this request before continuing."
+        why = "Operator looks for machines of this request at all providers before it buys."
         return Wait("LaunchOutcomePending", why, _soon(observation))
     if observation.record.deleting:
         return RemoveFinalizer()
@@ -163,14 +167,15 @@ def _without_machine(observation: RequestObservation) -> Step:
     pause = _pause_until(observation)
     if pause is not None and observation.now < pause:
         last = observation.attempts[-1]
-        return Wait("BackingOff", f"Attempt {last.number} failed: {last.message or last.outcome}", pause)
+        failed = f"Attempt {last.number} failed: {sentence(last.message or last.outcome or '')}"
+        return Wait("BackingOff", f"{failed} The next offer is tried at {rfc3339(pause)}.", pause)
     return _buy(observation)
 
 
 def _buy(observation: RequestObservation) -> Step:
     """The offers are ranked here and nowhere else: only where nothing is left but to buy."""
     if observation.purchase is None:
-        return Wait("Undecided", "Offers were not ranked yet.", _pool_looks(observation))
+        return Wait("Undecided", "Operator has not ranked the offers yet.", _pool_looks(observation))
     choice = decide_purchase(observation.purchase)
     if isinstance(choice, Purchase):
         return Reserve(choice, _next_number(observation))
@@ -187,7 +192,7 @@ def _readopt(observation: RequestObservation, found: Unrecorded) -> Step:
     if found.settled:
         return Readopt(found.attempt, found.instance, found.access)
     where = f"Machine {found.instance.id} at {provider_words(found.attempt)}"
-    why = f"{where} is not in the status. Listing all providers once more before adopting the machine again."
+    why = f"{where} is not in the status. Operator lists all providers once more before it adopts the machine again."
     return Wait("LaunchOutcomePending", why, _soon(observation))
 
 
@@ -196,24 +201,28 @@ def _no_more(observation: RequestObservation) -> Complete | None:
     failures = [attempt for attempt in observation.attempts if attempt.outcome in COUNTED]
     if len(failures) >= FAILURES_MAX:
         last = failures[-1].message or failures[-1].outcome
-        return Complete("Failed", "TooManyFailures", f"{len(failures)} launches failed. Last error: {last}")
+        return Complete(
+            "Failed",
+            "TooManyFailures",
+            f"{len(failures)} launches failed; delete and recreate the request to try again. Last error: {last}",
+        )
     paid = [attempt for attempt in observation.attempts if attempt.outcome == "Failed"]
     if observation.kept_by_pool and paid:  # the pool plans again: another offer may serve its pods better
-        return Complete("Failed", "MachineUnusable", paid[-1].message or "The machine was never usable.")
+        return Complete("Failed", "MachineUnusable", paid[-1].message or "Machine was never usable.")
     if _next_number(observation) > MOST_ATTEMPTS:
         return Complete(
-            "Failed", "TooManyAttempts", f"No machine after {MOST_ATTEMPTS} attempts; delete and recreate the request."
+            "Failed",
+            "TooManyAttempts",
+            f"GPURequest got no machine in {MOST_ATTEMPTS} attempts; delete and recreate it.",
         )
     losses = [attempt for attempt in observation.attempts if attempt.outcome == "Lost"]
     if len(losses) >= LOSSES_MAX:
         return Complete(
-            "Failed", "TooManyLosses", f"{len(losses)} machines were lost in a row; delete and recreate the request."
+            "Failed", "TooManyLosses", f"GPURequest lost {len(losses)} machines in a row; delete and recreate it."
         )
     expires = expires_at(observation)
     if losses and expires is not None and observation.now >= expires:
-        return Complete(
-            "Finished", "Expired", "Lifetime (spec.maxLifetime) ended before a lost machine could be replaced."
-        )
+        return Complete("Finished", "Expired", "Lifetime (spec.maxLifetime) ended before a lost machine was replaced.")
     return None
 
 
@@ -278,7 +287,7 @@ def _in_doubt(observation: RequestObservation, attempt: Attempt) -> Step:
             return Terminate(attempt, attempt.instance_id)
         known = attempt.instance_id or observation.node.registered is not None  # its provider may deny it
         counts = observation.now + COUNTED_ON_FOR if known and not observation.termination_accepted else None
-        why = attempt.message or "Outcome of the order was unknown; no machine was created"
+        why = attempt.message or f"Order at {provider_words(attempt)} had an unknown outcome; no machine was created."
         return AbandonAttempt(attempt, "NotCreated", why, counts)
     return Wait("LaunchOutcomePending", _pending_message(observation, attempt), _soon(observation))
 
@@ -291,21 +300,21 @@ def _joined(observation: RequestObservation, attempt: Attempt) -> bool:
 
 def _order_or_not(observation: RequestObservation, attempt: Attempt) -> Step:
     if observation.record.deleting:
-        return AbandonAttempt(attempt, "NotOrdered", "Request was deleted before the order was sent")
+        return AbandonAttempt(attempt, "NotOrdered", "GPURequest was deleted before the order was sent.")
     if (stop := order_stop(observation, attempt)) is not None:
         return AbandonAttempt(attempt, "NotOrdered", stop.message)
     cap, reserved = price_cap(observation.spec), reserved_of(attempt)
     if cap is not None and reserved > cap:
         return AbandonAttempt(
-            attempt, NOT_ORDERED, f"spec.maxHourlyPrice is now {about(cap)}/h, below the reserved {about(reserved)}/h"
+            attempt, NOT_ORDERED, f"spec.maxHourlyPrice is now {about(cap)}/h, below the reserved {about(reserved)}/h."
         )
     if observation.order_not_before is not None and observation.now < observation.order_not_before:
         if observation.order_queued:
-            words = f"Other orders at {provider_words(attempt)} are sent first."
+            words = f"Order at {provider_words(attempt)} waits: other orders of its account are sent first."
             return Wait("OrderQueued", words, observation.order_not_before)
         return Wait(
             "ProviderBusy",
-            f"{provider_words(attempt)} asked for a pause before the order.",
+            f"Order at {provider_words(attempt)} waits: the provider asked for a pause.",
             observation.order_not_before,
         )
     return Launch(attempt)
@@ -314,13 +323,15 @@ def _order_or_not(observation: RequestObservation, attempt: Attempt) -> Step:
 def _pending_message(observation: RequestObservation, attempt: Attempt) -> str:
     where = attempt.offer.provider if attempt.offer is not None else "the provider"
     if isinstance(observation.presence, Unknown):
-        return f"Cannot check whether attempt {attempt.number} created a machine at {where}: {observation.presence.why}"
+        why = observation.presence.why
+        return f"Operator cannot check whether attempt {attempt.number} created a machine at {where}: {why}"
     if observation.distrusted:
-        return f"Unknown whether attempt {attempt.number} created a machine at {where}: {observation.distrusted}"
+        why = observation.distrusted
+        return f"Operator cannot tell whether attempt {attempt.number} created a machine at {where}: {why}"
     if (node := observation.node.registered) is not None:
         return f"Node {node.name} of attempt {attempt.number} has joined, but {where} does not list its machine."
     seconds = int(observation.settle_window.total_seconds())
-    return f"Checking for at least {seconds} s whether attempt {attempt.number} created a machine at {where}."
+    return f"Operator checks for at least {seconds} s whether attempt {attempt.number} created a machine at {where}."
 
 
 # -- a machine ---------------------------------------------------------------------------------------------------------
@@ -385,16 +396,22 @@ def _terminate(observation: RequestObservation, attempt: Attempt) -> Step:
     if isinstance(observation.presence, Unknown) and not _ended_unseen(observation.presence, attempt):
         return Wait(observation.presence.trouble.value, observation.presence.why, _soon(observation))
     if is_owned(attempt) and disputed(observation):
-        return Wait("Returning", "The status says off, and the Node is Ready.", _soon(observation))
+        return Wait(
+            "Returning", f"Status of {machine_words(attempt)} says off, but its Node is Ready.", _soon(observation)
+        )
     if observation.ask_again_at is not None and observation.now < observation.ask_again_at:
         return Wait(
             "Returning",
-            observation.trouble or f"Termination was requested from {provider_words(attempt)}.",
+            observation.trouble or f"Termination of {machine_words(attempt)} was requested.",
             observation.ask_again_at,
         )
     instance_id = observation.presence.instance.id if isinstance(observation.presence, Found) else attempt.instance_id
     if not instance_id or (isinstance(observation.presence, Absent) and not disputed(observation)):
-        return Wait("Returning", "Machine is no longer listed; listing once more to confirm.", _soon(observation))
+        return Wait(
+            "Returning",
+            f"{machine_words(attempt)} is no longer listed; the operator lists once more to confirm.",
+            _soon(observation),
+        )
     return Terminate(attempt, instance_id)
 
 
@@ -481,17 +498,20 @@ def _vanished(observation: RequestObservation, reason: str) -> bool:
 def _closed(observation: RequestObservation, attempt: Attempt) -> CloseAttempt:
     ending = observation.holds("Terminating")
     assert ending is not None, "only a machine with the condition Terminating is closed"
-    reason = ending.reason
+    reason, why = ending.reason, without_trouble(ending.message)
     counts_until = observation.now + COUNTED_ON_FOR if _vanished(observation, reason) else None
     if reason in UNUSABLE:
-        return CloseAttempt(attempt, "Failed", f"{reason}: {ending.message}", None, counts_until)
+        return CloseAttempt(attempt, "Failed", f"{reason}: {why}", None, counts_until)
     if reason in LOST:
-        finish = Complete("Failed", "Lost", ending.message)
+        finish = Complete("Failed", "Lost", why)
         again = observation.spec.restart_policy == "OnLoss" and not observation.record.deleting
-        return CloseAttempt(attempt, "Lost", ending.message, None if again else finish, counts_until)
-    return CloseAttempt(
-        attempt, "Terminated", ending.message, Complete("Finished", reason, ending.message), counts_until
-    )
+        return CloseAttempt(attempt, "Lost", why, None if again else finish, counts_until)
+    return CloseAttempt(attempt, "Terminated", why, Complete("Finished", reason, why), counts_until)
+
+
+def without_trouble(message: str) -> str:
+    """Why a machine is terminated, without what went wrong with that."""
+    return message.partition(TERMINATION_REQUESTED)[0]
 
 
 def _soon(observation: RequestObservation) -> datetime:

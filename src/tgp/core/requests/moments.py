@@ -7,7 +7,7 @@ import msgspec
 
 from tgp.api.request import Attempt, GPURequest
 from tgp.api.values import NEVER, span
-from tgp.core.model.attempts import attempts_of, is_owned, open_attempt, provider_words, taken_back_at
+from tgp.core.model.attempts import attempts_of, is_owned, machine_words, open_attempt, provider_words, taken_back_at
 from tgp.core.model.instance import InstanceState
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.presence import Found
@@ -24,7 +24,7 @@ WARNED_AT = 0.8  # of the life
 class Deadline(msgspec.Struct, frozen=True):
     at: datetime
     end: TerminationReason
-    words: str  # what did not happen
+    words: str  # what has not happened, without a full stop
 
 
 def next_deadline(observation: RequestObservation, attempt: Attempt) -> Deadline | None:
@@ -35,7 +35,7 @@ def next_deadline(observation: RequestObservation, attempt: Attempt) -> Deadline
     registered = observation.holds("Registered")
     if registered is not None and registered.last_transition_time is not None:
         at = registered.last_transition_time + startup_timeouts.initialize
-        words = observation.node.words or "GPUs were not allocatable"
+        words = observation.node.words or f"GPUs of {machine_words(attempt)} are not allocatable"
         if observation.node.initialized and observation.mesh.ok is not True:
             words = observation.mesh.message
         return Deadline(at, TerminationReason.NEVER_INITIALIZED, words)
@@ -43,10 +43,12 @@ def next_deadline(observation: RequestObservation, attempt: Attempt) -> Deadline
     starting = isinstance(presence, Found) and presence.instance.state is InstanceState.STARTING
     if starting:
         at = attempt.launched_at + _extended(startup_timeouts.launch, attempt)
-        return Deadline(at, TerminationReason.NEVER_STARTED, f"{provider_words(attempt)} did not start the machine")
-    words = (
-        "No Node registered" if observation.mesh.ok is not False else f"No Node registered ({observation.mesh.message})"
-    )
+        return Deadline(
+            at, TerminationReason.NEVER_STARTED, f"{provider_words(attempt)} has not started {machine_words(attempt)}"
+        )
+    words = f"{machine_words(attempt)} has not registered a Node"
+    if observation.mesh.ok is False:
+        words = f"{words} ({observation.mesh.message})"
     return Deadline(joins_by(attempt, startup_timeouts) or observation.now, TerminationReason.NEVER_JOINED, words)
 
 

@@ -57,7 +57,9 @@ def _described(
     return replace(
         read,
         initialized=(bool(complete) and patch is None) or (was and node.ready is True),
-        words=complete.words if patch is None or not complete else "its labels and taints are not set yet",
+        words=complete.words
+        if patch is None or not complete
+        else f"Node {node.name} does not have its labels and taints yet",
         metadata_patch=patch,
         idle=idle(pods, resource) if node.ready is True else None,
         worked_until=worked_until(pods, resource, observation.now),

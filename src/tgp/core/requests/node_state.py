@@ -79,12 +79,13 @@ def initialized(node: Node, resource: str, count: int, startup_taints: Iterable[
     if node.ready is not True:
         return CheckResult(False, f"Kubelet of Node {node.name} is not ready ({node.ready_reason or 'no report yet'})")
     there = node.allocatable.of(resource)
+    gpus = f"Node {node.name} has {there} of {count} {resource} allocatable"
     if there < count:
-        return CheckResult(False, f"{there} of {count} {resource} allocatable")
+        return CheckResult(False, gpus)
     for taint in (*startup_taints, *COMING_UP):
         if any((held.key, held.effect) == (taint.key, taint.effect) for held in node.taints):
-            return CheckResult(False, f"Taint {taint.key}:{taint.effect} has not been removed yet")
-    return CheckResult(True, f"{there} of {count} {resource} allocatable")
+            return CheckResult(False, f"Node {node.name} still has the taint {taint.key}:{taint.effect}")
+    return CheckResult(True, gpus)
 
 
 def idle(pods: Iterable[Pod], resource: str) -> bool:

@@ -36,7 +36,7 @@ def protection_of(
     record: KubeObject[GPURequest], node: Node | None, pods: Iterable[Pod], now: datetime
 ) -> Protection | None:
     """The longest of those of the request, its Node and the pods that run there; None: nothing protects it."""
-    found = [*_of("Request is annotated", record.annotations, record.created_at, now)]
+    found = [*_of(f"GPURequest {record.key} is annotated", record.annotations, record.created_at, now)]
     if node is not None:
         found += _of(f"Node {node.name} is annotated", node.annotations, node.created_at, now)
     for pod in sorted(pods, key=lambda each: each.key):

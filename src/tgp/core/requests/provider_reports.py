@@ -18,6 +18,7 @@ CONFIRMED_AFTER = timedelta(seconds=30)  # between two lists that both report a 
 SEVERAL = 2  # machines of one account reported so at once: then the account is more likely wrong …
 DOUBTED_FOR = timedelta(minutes=10)  # … and machines that never joined are terminated for it after this long,
 OTHER_UNIT = 10  # times the agreed price: more is likely cents for dollars, and is believed after DOUBTED_FOR
+PRICE_ROUNDING = 100  # micro-dollars an hour: a provider may round a machine's price otherwise than an offer's
 BELIEVED_AFTER = timedelta(hours=1)  # those that serve after this long, one at a time
 PROGRESS_STEP = timedelta(minutes=1)  # progress is written to the status at most this often
 
@@ -33,6 +34,14 @@ def price_believed(claims: Claims, attempt: Attempt, billed: int) -> bool:
     if claims.together >= SEVERAL:
         return report.span >= BELIEVED_AFTER and claims.turn
     return report.shown(DOUBTED_FOR if in_another_unit(attempt, billed) else CONFIRMED_AFTER)
+
+
+def bills_more(billed: int, most: int) -> bool:
+    """Whether a bill is above what may be paid, by more than rounding explains.
+
+    A machine is ordered at no higher price. Once it runs it is paid for, and another one would be billed alike.
+    """
+    return billed > most + PRICE_ROUNDING
 
 
 def listed_price(observation: RequestObservation) -> int:

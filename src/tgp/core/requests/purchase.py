@@ -154,7 +154,7 @@ def decide_purchase(inputs: PurchaseInput) -> PurchaseDecision:
         return NoPurchase(reason, message)
     if inputs.unlisted:
         return NoPurchase(
-            "OffersNotSeen", f"Offers of {', '.join(inputs.unlisted)} are not listed yet; no other offer fits."
+            "OffersNotSeen", f"Offers of {', '.join(inputs.unlisted)} are not listed yet, and no other offer fits."
         )
     return _nothing_fits(ranking, inputs)
 
@@ -173,7 +173,7 @@ def _taken_over(inputs: PurchaseInput) -> PurchaseDecision:
             if offer.boot is BootMode.POWER and offer.sku == name and state is not None and state.seen_at is not None:
                 choice = _consider(inputs, OfferRow(offer, source, state.seen_at))
                 return choice if isinstance(choice, Purchase) else NoPurchase(*choice.split(": ", 1))
-    return NoPurchase("NoOfferFits", f"class {inputs.class_name} does not name machine {name}")
+    return NoPurchase("NoOfferFits", f"Class {inputs.class_name} does not name machine {name}.")
 
 
 def query_for_request(inputs: PurchaseInput) -> OfferQuery:
@@ -269,7 +269,7 @@ def _consider(inputs: PurchaseInput, row: OfferRow) -> Purchase | str:
     """A purchase, or `Reason: message`."""
     offer = row.offer
     if why := _unavailable(inputs, row):
-        return f"ProviderUnavailable: {offer.provider}: {why}"
+        return f"ProviderUnavailable: Provider {offer.provider} cannot be used now: {why}"
     if offer.boot is not BootMode.POWER and (why := inputs.sources[row.source].distrusted):
         return f"ProviderInconsistent: {why}"
     price, bidding = offer.hourly_microusd, None
@@ -277,7 +277,7 @@ def _consider(inputs: PurchaseInput, row: OfferRow) -> Purchase | str:
         margin = _margin(inputs.node_class, offer.provider)
         bidding = bid(offer, margin, _least(price_cap(inputs.spec), inputs.headroom_microusd))
         if bidding is None:
-            return f"NoOfferFits: {machine(offer)}: no bid within the limits would win"
+            return f"NoOfferFits: No bid within the limits would win {machine(offer)}."
         price = bidding
     buy = Purchase(row, _most(inputs.spec, offer, price), bidding)
     if why := _shortage(inputs, buy):
@@ -307,9 +307,9 @@ def _unavailable(inputs: PurchaseInput, row: OfferRow) -> str:
 def _shortage(inputs: PurchaseInput, buy: Purchase) -> str:
     wanted, pool = reservation_of("", buy), inputs.pool
     if why := shortage(inputs.node_class.spec.limits, inputs.held, wanted):
-        return f"class {inputs.class_name}: {why}"
+        return f"Class {inputs.class_name}: {why}"
     why = shortage(pool.spec.limits, inputs.held_of_pool, wanted) if pool is not None else ""
-    return f"pool {pool_key(inputs.record)}: {why}" if why else ""
+    return f"Pool {pool_key(inputs.record)}: {why}" if why else ""
 
 
 def _plugin_missing(inputs: PurchaseInput, offer: Offer) -> str:

@@ -71,22 +71,26 @@ def _stop(observation: RequestObservation) -> NoPurchase | None:
     if observation.observing:
         return NoPurchase("Observing", "Operator runs with --observe and does not buy.")
     if observation.hold is not None:
-        return NoPurchase("PurchasesPaused", f"All purchases are paused ({observation.hold}). To resume: tgp release")
+        return NoPurchase(
+            "PurchasesPaused", f"All purchases are paused ({observation.hold}); tgp release resumes them."
+        )
     return _pool_stop(observation.pool) if observation.pool is not None else None
 
 
 def _pool_stop(pool: OwningPool) -> NoPurchase | None:
     """Without its pool its limits are unknown, and nothing would terminate a machine that is no longer needed."""
     if pool.unreadable:
-        why = f"GPUNodePool {pool.key} was written by a newer version: upgrade the operator."
+        why = f"GPUNodePool {pool.key} was written by a newer version; upgrade the operator."
         return NoPurchase("NodePoolUnreadable", why)
     if pool.value is None:
-        why = f"GPUNodePool {pool.key}, which created this request, does not exist: nothing is bought for it."
+        why = f"GPUNodePool {pool.key}, which created this request, does not exist, so nothing is bought."
         return NoPurchase("NodePoolNotFound", why)
     if pool.deleting:
-        return NoPurchase("NodePoolDeleting", f"GPUNodePool {pool.key} is being deleted: nothing is bought for it.")
+        return NoPurchase("NodePoolDeleting", f"GPUNodePool {pool.key} is being deleted, so nothing is bought.")
     if pool.value.spec.mode == "Observe":
-        return NoPurchase("NodePoolObserving", f"GPUNodePool {pool.key} only observes: nothing is bought for it.")
+        return NoPurchase(
+            "NodePoolObserving", f"GPUNodePool {pool.key} only observes (spec.mode), so nothing is bought."
+        )
     return None
 
 
@@ -111,8 +115,8 @@ def _over_limit(observation: RequestObservation, attempt: Attempt) -> NoPurchase
         return None
     wanted = reservation_of(plain_uid(observation.record.uid_text), attempt)
     if why := shortage(chosen.value.spec.limits, observation.held, wanted):
-        return NoPurchase("LimitReached", f"class {chosen.name}: {why}")
+        return NoPurchase("LimitReached", f"Class {chosen.name}: {why}")
     pool = observation.pool
     if pool is not None and pool.value is not None:
         why = shortage(pool.value.spec.limits, observation.held_of_pool, wanted)
-    return NoPurchase("LimitReached", f"pool {pool.key}: {why}") if pool is not None and why else None
+    return NoPurchase("LimitReached", f"Pool {pool.key}: {why}") if pool is not None and why else None

@@ -9,6 +9,7 @@ from datetime import datetime
 
 import msgspec
 
+from tgp.api.common import OWNED_PROVIDER
 from tgp.api.request import Attempt, ChosenOffer, GPURequest, GPURequestSpec
 from tgp.api.values import usd
 from tgp.core.inventory.orphans import newest_kept_first
@@ -24,8 +25,6 @@ from tgp.core.requests.observation import RequestObservation
 from tgp.core.requests.provider_reports import OTHER_UNIT
 from tgp.core.requests.purchase import price_cap
 from tgp.core.requests.settled import listed_everywhere
-
-OWNED_PROVIDER = "webhook"
 
 
 def may_readopt(record: KubeObject[GPURequest]) -> bool:

@@ -10,18 +10,17 @@ import msgspec
 
 from tgp.api.request import ATTEMPTS_KEPT, Attempt
 from tgp.api.values import rfc3339
-from tgp.core.joining.mesh.drift import drift
 from tgp.core.joining.mesh.ignored_settings import MESH_CONFIG_IGNORED, ignored_message
-from tgp.core.joining.mesh.selection import backend_of
+from tgp.core.joining.mesh.selection import backend_of, drift
 from tgp.core.model.attempts import LAUNCHED, is_owned, left_by_pool, provider_of, provider_words
-from tgp.core.model.conditions import ConditionUpdate
+from tgp.core.model.conditions import ConditionUpdate, sentence
 from tgp.core.model.costs import hourly_of, most_believed, spent_by
 from tgp.core.model.facts import offer_words
 from tgp.core.model.instance import InstanceState
 from tgp.core.model.mesh import NO_MESH, NOT_ASKED, Backend
 from tgp.core.model.money import about, cents
 from tgp.core.model.presence import Absent, AccountProblem, Found, Unknown
-from tgp.core.requests.lifecycle import COUNTED, NO_MACHINE, drain_now
+from tgp.core.requests.lifecycle import COUNTED, NO_MACHINE, TERMINATION_REQUESTED, drain_now, without_trouble
 from tgp.core.requests.moments import cut_by_provider, expires_at, idle_timeout, next_deadline, unseen_since, warned_at
 from tgp.core.requests.moments import idle_since as noted_idle_since
 from tgp.core.requests.observation import RECORD_LOST, RequestObservation
@@ -41,11 +40,11 @@ PROVIDER_INCONSISTENT = "ProviderInconsistent"
 PRESUMED_LOST = "PresumedLost"
 RESTORED = (
     "GPURequest is a restored copy: the machine in its status belongs to another GPURequest. "
-    "Nothing is bought for the copy; delete it and create a new one."
+    "The copy buys nothing; delete it and create a new one."
 )
 LEFT_BY_POOL = (
     "GPURequest was written by a GPUNodePool that is no longer its owner, and no machine was bought for it. "
-    "Nothing is bought for it now: the pool orders for its pods under another name. Delete this GPURequest."
+    "It buys nothing: the pool orders for its pods under another name. Delete this GPURequest."
 )
 OWNED = frozenset(
     {
@@ -69,8 +68,8 @@ OWNED = frozenset(
 )
 
 RECORD_LOST_MESSAGE = (
-    "Status is empty: it was erased, or the operator ended before the first order. Every provider is listed before "
-    "anything is bought, and attempt numbers continue after the highest one seen."
+    "Status of this GPURequest is empty: it was erased, or the operator ended before the first order. Operator lists "
+    "every provider before it buys anything, and continues after the highest attempt number seen."
 )
 _NO_CALLS = "No power calls are sent until this is resolved."
 _SEES_POWER = (
@@ -98,7 +97,8 @@ def compute_status(
 
     `held`: the record's status, if the caller has read it already.
     """
-    phase, updates = _phase_and_conditions(observation, step, finish)
+    phase, decided = _phase_and_conditions(observation, step, finish)
+    updates = [msgspec.structs.replace(each, message=sentence(each.message)) for each in decided]
     message = next((each.message for each in reversed(updates) if each.message and each.type != "Ready"), "")
     ready = next((each for each in updates if each.type == "Ready"), None)
     if ready is not None and ready.status:
@@ -188,7 +188,7 @@ def ignored_settings(observation: RequestObservation) -> str | None:
 def _why_waiting(step: Step) -> tuple[str, str]:
     if isinstance(step, Wait):
         return step.reason or "Waiting", step.message
-    return "Waiting", "Looking for an offer."
+    return "Waiting", "Operator is looking for an offer."
 
 
 def _ordering(observation: RequestObservation, step: Step, attempt: Attempt) -> Iterator[ConditionUpdate]:
@@ -204,18 +204,18 @@ def _ordering(observation: RequestObservation, step: Step, attempt: Attempt) -> 
 
 
 def _machine(observation: RequestObservation, attempt: Attempt) -> Iterator[ConditionUpdate]:
-    launched = f"Launched {_offer_words(attempt)}: machine {attempt.instance_id}."
+    launched = f"Machine {attempt.instance_id} was launched: {_offer_words(attempt)}."
     yield ConditionUpdate("Launched", True, LAUNCHED, launched)
     yield from _reachable(observation, attempt)
     yield from _inconsistent(observation, attempt)
     if (warned := warned_at(observation)) is not None and observation.now >= warned:
         expires = expires_at(observation)
         assert expires is not None, "a warning is only due before an end"
-        words = f"Machine will be terminated at {rfc3339(expires)}."
+        words = f"Machine {attempt.instance_id} will be terminated at {rfc3339(expires)}."
         if cut_by_provider(observation):
             yield ConditionUpdate("ExpiresSoon", True, "ProviderEndsMachine", f"{words} {PROVIDER_ENDS_IT}")
         else:
-            yield ConditionUpdate("ExpiresSoon", True, "LifeNearlyOver", words)
+            yield ConditionUpdate("ExpiresSoon", True, "LifeNearlyOver", f"{words} To keep it, raise spec.maxLifetime.")
     yield from _joining(observation, attempt)
     provider, request = provider_of(attempt), observation.record.value
     if drifted := drift(observation.mesh, observation.node_class, provider, request, observation.default_backend):
@@ -230,7 +230,7 @@ def _machine(observation: RequestObservation, attempt: Attempt) -> Iterator[Cond
 def _joining(observation: RequestObservation, attempt: Attempt) -> Iterator[ConditionUpdate]:
     node, before = observation.node.node, observation.condition("Registered")
     if node is not None:
-        yield ConditionUpdate("Registered", True, "Registered", f"Node {node.name} joined.")
+        yield ConditionUpdate("Registered", True, "Registered", f"Node {node.name} has joined.")
     elif before is not None and (before.status == "True" or before.reason == "NodeGone"):
         yield ConditionUpdate("Registered", False, "NodeGone", f"Node {observation.status.node_name} was deleted.")
     else:
@@ -260,7 +260,7 @@ def _ready(observation: RequestObservation, attempt: Attempt) -> ConditionUpdate
         lost = observation.status.ready_at is not None
         return _not_ready("NodeGone" if lost else "Joining", _deadline_words(observation, attempt))
     if node.ready is not True:
-        why = f"Node {node.name} is not ready: {node.ready_reason or 'the kubelet does not report'}"
+        why = f"Node {node.name} is not ready: {node.ready_reason or 'its kubelet does not report'}"
         return _not_ready("NodeNotReady", _with_outage(observation, why))
     if not observation.node.initialized:
         return _not_ready("NotInitialized", f"{observation.node.words}.")
@@ -280,9 +280,9 @@ def _ending(observation: RequestObservation, reason: str, message: str) -> Itera
         yield ConditionUpdate("Drained", drain.done, drained, drain.message)
     yield _not_ready(reason, message)
     count = observation.termination_requests
-    trouble = f"; termination requested {count} times, last error: {observation.trouble}" if observation.trouble else ""
-    bare = message.partition("; ")[0] if trouble else message
-    yield ConditionUpdate("Terminating", True, reason, f"{bare}{trouble}")
+    asked = "once" if count == 1 else f"{count} times"
+    trouble = f"{TERMINATION_REQUESTED}{asked}; last error: {observation.trouble}" if observation.trouble else ""
+    yield ConditionUpdate("Terminating", True, reason, f"{without_trouble(message)}{trouble}")
 
 
 def _reachable(observation: RequestObservation, attempt: Attempt) -> Iterator[ConditionUpdate]:

@@ -3,15 +3,21 @@
 What a provider or a Node reports is believed only after a second look; a Ready Node contradicts it.
 """
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+
+import msgspec
 
 from tgp.api.request import Attempt
+from tgp.api.values import go_duration
+from tgp.core.inventory.limits import reservation_of, shortage
 from tgp.core.joining.mesh.status import LEASE_STALE
-from tgp.core.model.attempts import is_owned, provider_words, taken_back_at
-from tgp.core.model.costs import read_amount
+from tgp.core.model.attempts import is_owned, machine_words, provider_words, taken_back_at
+from tgp.core.model.conditions import sentence
+from tgp.core.model.costs import hourly_of, read_amount, reserved_of
 from tgp.core.model.instance import InstanceState
 from tgp.core.model.money import about, distance
 from tgp.core.model.presence import Absent, Found
+from tgp.core.model.token import plain_uid
 from tgp.core.requests.moments import (
     cut_by_provider,
     disconnected_since,
@@ -21,14 +27,14 @@ from tgp.core.requests.moments import (
     next_deadline,
     unseen_since,
 )
-from tgp.core.requests.observation import RequestObservation
+from tgp.core.requests.observation import ClassMember, RequestObservation
 from tgp.core.requests.outage import UNREACHABLE_AT_MOST, first_to_go, many_unreachable
-from tgp.core.requests.overdraft import overdraft
 from tgp.core.requests.provider_reports import (
     BELIEVED_AFTER,
     CONFIRMED_AFTER,
     DOUBTED_FOR,
     SEVERAL,
+    bills_more,
     price_believed,
 )
 from tgp.core.requests.purchase import most_to_pay
@@ -43,12 +49,17 @@ PROVIDER_ENDS_IT = (
 
 
 def reason_to_terminate(observation: RequestObservation, attempt: Attempt) -> StartTermination | None:
+    reason = _reason(observation, attempt)
+    return msgspec.structs.replace(reason, message=sentence(reason.message)) if reason is not None else None
+
+
+def _reason(observation: RequestObservation, attempt: Attempt) -> StartTermination | None:
     if observation.record.deleting:
         return StartTermination(TerminationReason.DELETED, _why_deleted(observation))
     return (
         _failed_machine(observation, attempt)
         or _price_exceeded(observation, attempt)
-        or _expired(observation)
+        or _expired(observation, attempt)
         or (_unused(observation, attempt) if observation.status.ready_at is not None else _late(observation, attempt))
     )
 
@@ -56,7 +67,9 @@ def reason_to_terminate(observation: RequestObservation, attempt: Attempt) -> St
 def _why_deleted(observation: RequestObservation) -> str:
     """A pool writes the reason first."""
     disrupted = observation.holds("Disrupted")
-    return f"Request was deleted ({disrupted.reason}): {disrupted.message}" if disrupted else "Request was deleted"
+    return (
+        f"GPURequest was deleted ({disrupted.reason}): {disrupted.message}" if disrupted else "GPURequest was deleted."
+    )
 
 
 def _failed_machine(observation: RequestObservation, attempt: Attempt) -> StartTermination | None:
@@ -64,17 +77,18 @@ def _failed_machine(observation: RequestObservation, attempt: Attempt) -> StartT
     lost = TerminationReason.LOST if observation.status.ready_at is not None else TerminationReason.BROKEN
     if _starting(observation, attempt):
         return None
+    machine = f"machine {attempt.instance_id}"
     if isinstance(presence, Absent) and presence.shown(observation.listing_lag) and not serving(observation):
-        return StartTermination(lost, f"{provider_words(attempt)} no longer lists the machine")
+        return StartTermination(lost, f"{provider_words(attempt)} no longer lists {machine}")
     if not isinstance(presence, Found) or not _state_believed(observation):
         return None
     instance = presence.instance
     if instance.interrupted:
         said = f": {instance.said}" if instance.said else ""
-        return StartTermination(lost, f"{provider_words(attempt)} interrupted the spot machine{said}")
+        return StartTermination(lost, f"{provider_words(attempt)} interrupted the spot {machine}{said}")
     if instance.state in (InstanceState.BROKEN, InstanceState.STOPPED):
         return StartTermination(
-            lost, f"{provider_words(attempt)} reports the machine as {instance.said or instance.state.value}"
+            lost, f"{provider_words(attempt)} reports {machine} as {instance.said or instance.state.value}"
         )
     return None
 
@@ -121,30 +135,29 @@ def _price_exceeded(observation: RequestObservation, attempt: Attempt) -> StartT
         return None
     reserved = read_amount(attempt.offer.hourly_price)  # None: the agreed price is unreadable, so only the cap holds
     ceiling = most_to_pay(observation.spec, reserved)
-    if billed > (reserved or 0) and (limit := overdraft(observation, attempt)):
+    bills = f"{provider_words(attempt)} bills {about(billed)}/h for machine {attempt.instance_id}"
+    if bills_more(billed, reserved or 0) and (limit := overdraft(observation, attempt)):
         return StartTermination(
-            TerminationReason.PRICE_EXCEEDED, f"{provider_words(attempt)} bills {about(billed)}/h, and {limit}"
+            TerminationReason.PRICE_EXCEEDED, f"{bills}. Class {observation.status.node_class}: {limit}"
         )
-    if billed <= ceiling:
+    if not bills_more(billed, ceiling):
         return None
     return StartTermination(
         TerminationReason.PRICE_EXCEEDED,
-        f"{provider_words(attempt)} bills {about(billed)}/h, {distance(billed - ceiling)} above the maximum of "
-        f"{about(ceiling)}/h",
+        f"{bills}, {distance(billed - ceiling)} above the maximum of {about(ceiling)}/h.",
     )
 
 
-def _expired(observation: RequestObservation) -> StartTermination | None:
+def _expired(observation: RequestObservation, attempt: Attempt) -> StartTermination | None:
     expires = expires_at(observation)
     if expires is None or observation.now < expires:
         return None
     if cut_by_provider(observation):
         end = taken_back_at(observation.attempt) if observation.kept_by_pool else None
-        why = f"Provider ends the machine at {end:%Y-%m-%d %H:%M:%S}Z" if end else PROVIDER_ENDS_IT
+        why = f"{machine_words(attempt)} is taken back at {end:%Y-%m-%d %H:%M:%S}Z" if end else PROVIDER_ENDS_IT
         return StartTermination(TerminationReason.EXPIRED, why)
-    return StartTermination(
-        TerminationReason.EXPIRED, f"Lifetime (spec.maxLifetime) ended at {expires:%Y-%m-%d %H:%M:%S}Z"
-    )
+    what = f"Lifetime (spec.maxLifetime) of {machine_words(attempt)}"
+    return StartTermination(TerminationReason.EXPIRED, f"{what} ended at {expires:%Y-%m-%d %H:%M:%S}Z.")
 
 
 def _late(observation: RequestObservation, attempt: Attempt) -> StartTermination | None:
@@ -152,7 +165,7 @@ def _late(observation: RequestObservation, attempt: Attempt) -> StartTermination
     deadline = next_deadline(observation, attempt)
     if deadline is None or observation.now < deadline.at or _unnoticed(observation, deadline.at):
         return None
-    return StartTermination(deadline.end, f"{deadline.words} by {deadline.at:%H:%M:%S}Z")
+    return StartTermination(deadline.end, f"{deadline.words}; the deadline was {deadline.at:%H:%M:%S}Z.")
 
 
 def _unnoticed(observation: RequestObservation, deadline: datetime) -> bool:
@@ -166,7 +179,7 @@ def _unnoticed(observation: RequestObservation, deadline: datetime) -> bool:
     return observation.holds("Registered") is None or complete
 
 
-def _unused(observation: RequestObservation, _attempt: Attempt) -> StartTermination | None:
+def _unused(observation: RequestObservation, attempt: Attempt) -> StartTermination | None:
     node = observation.node.node
     if (since := unseen_since(observation)) is not None:
         turn = observation.now >= since + UNREACHABLE_AT_MOST and first_to_go(observation)
@@ -182,7 +195,7 @@ def _unused(observation: RequestObservation, _attempt: Attempt) -> StartTerminat
     if (since := disconnected_since(observation)) is not None and not many_unreachable(observation):
         if observation.now >= since + MESH_LOST_AFTER:
             return StartTermination(
-                TerminationReason.MESH_LOST, f"{observation.mesh.message} (since {since:%H:%M:%S}Z)"
+                TerminationReason.MESH_LOST, f"{observation.mesh.message} (since {since:%H:%M:%S}Z)."
             )
         return None
     idle, length = idle_since(observation), idle_timeout(observation)
@@ -190,4 +203,37 @@ def _unused(observation: RequestObservation, _attempt: Attempt) -> StartTerminat
         return None
     if observation.now < idle + length:
         return None
-    return StartTermination(TerminationReason.IDLE, f"No pod has used the GPUs since {idle:%H:%M:%S}Z")
+    used = f"No pod has used the GPUs of {machine_words(attempt)} since {idle:%H:%M:%S}Z"
+    return StartTermination(TerminationReason.IDLE, f"{used} (spec.idleTimeout is {go_duration(length)}).")
+
+
+def overdraft(observation: RequestObservation, attempt: Attempt) -> str:
+    """Which limit of its class the billed price exceeds; empty: none.
+
+    Of machines that overdraw a limit only the newest is terminated. Those that are being terminated make room: whether
+    more must follow is decided when they are gone.
+    """
+    if observation.node_class is None:
+        return ""
+    staying = (each for each in observation.same_class if not each.leaving)
+    if any(_age(each.attempt) > _age(attempt) and _costs_more(each) for each in staying):
+        return ""
+    others = observation.held
+    for each in observation.same_class:
+        if each.leaving:
+            others = others.minus(reservation_of(each.uid, each.attempt))
+    uid = plain_uid(observation.record.uid_text)
+    return shortage(observation.node_class.spec.limits, others, reservation_of(uid, attempt))
+
+
+def _costs_more(member: ClassMember) -> bool:
+    """Whether it is believed to cost more than was reserved for it."""
+    billed = member.presence.instance.hourly_microusd if isinstance(member.presence, Found) else None
+    believed = billed is not None and price_believed(member.claims, member.attempt, billed)
+    counted = billed if billed is not None and believed else hourly_of(member.attempt)
+    return bills_more(counted, reserved_of(member.attempt))
+
+
+def _age(attempt: Attempt) -> tuple[datetime, str]:
+    """Of two the greater is newer."""
+    return attempt.reserved_at or datetime.min.replace(tzinfo=UTC), attempt.token

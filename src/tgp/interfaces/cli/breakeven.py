@@ -1,7 +1,6 @@
 """`tgp breakeven`: rent or buy. The arithmetic is in core; prices are given, or asked from the market now."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Any, TypeAlias, TypeVar
@@ -14,17 +13,16 @@ from tgp.core.market.breakeven import DAYS_IN_A_YEAR, HOURS_IN_A_DAY, BreakEven,
 from tgp.core.model import gpus
 from tgp.core.model.money import dollars
 from tgp.core.model.prices import MICRO, NotAPrice, hourly_microusd
+from tgp.interfaces.cli.cluster_options import document_output
 from tgp.interfaces.cli.context import CliServices
 from tgp.interfaces.cli.interrupt import run
 from tgp.interfaces.cli.next_step import next_lines
-from tgp.interfaces.cli.output import Formats, TableColumn, show, table, terminal_width, usd, wrapped, write
-from tgp.interfaces.documents import API_VERSION
-from tgp.interfaces.documents.market import BreakEvenDocument, PriceRange, TimeRange
-from tgp.services.market_documents import Prices
+from tgp.interfaces.cli.output import TableColumn, show, table, terminal_width, wrapped, write
+from tgp.services.documents.market import JOB_HOURS, break_even_document
+from tgp.services.market_answers import BreakevenQuestion, Prices
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-JOB_HOURS = (1, 10, 50)  # a short job, a working day, a training run
 MAX_HARDWARE_USD = 10_000_000  # dollars; more is a typing error
 MAX_KWH_USD = 100  # dollars
 LONGEST_NUMBER = 32  # characters
@@ -32,14 +30,6 @@ MONTHS_FROM_DAYS = 90
 YEARS_FROM_DAYS = 2 * DAYS_IN_A_YEAR
 NEVER = "never"
 TO = "\N{EN DASH}"  # between the two ends of a range
-
-
-@dataclass(frozen=True, slots=True)
-class BreakevenQuestion:
-    gpu: str
-    owning: Owning
-    prices: Prices
-    hours_per_day: Fraction
 
 
 Read: TypeAlias = Callable[[click.Context, click.Parameter, str | None], Fraction | None]
@@ -120,7 +110,7 @@ def market_options(command: F) -> F:
     help="How long the GPU is used.",
 )
 @market_options
-@click.option("-o", "--output", "how", type=Formats(["table", "json", "yaml"]), default="table", show_default=True)
+@document_output
 @click.pass_obj
 def breakeven(
     services: CliServices,
@@ -149,7 +139,7 @@ def breakeven(
         width = terminal_width()
         show(render(question, width), width)
     else:
-        write(as_document(question), how)
+        write(break_even_document(question), how)
 
 
 def known_gpu(name: str) -> str:
@@ -181,25 +171,6 @@ def render(question: BreakevenQuestion, width: int) -> RenderableType:
     lines += wrapped(f"{_counted(question)} Numbers are rounded to two digits.", width, style="dim")
     lines += [Text(), *next_lines(f"tgp offers --gpu {question.gpu}")]
     return Group(*lines)
-
-
-def as_document(question: BreakevenQuestion) -> BreakEvenDocument:
-    """For programs: hours and days to a tenth; null where owning never pays."""
-    owning, renting = question.owning, question.prices.renting
-    found = break_even(owning, renting)
-    return BreakEvenDocument(
-        apiVersion=API_VERSION,
-        kind="BreakEven",
-        gpu=question.gpu,
-        hardwareUsd=usd(owning.hardware_microusd),
-        rentUsdPerHour=_ends(usd(renting.low_microusd), usd(renting.high_microusd)),
-        priceSource=question.prices.source,
-        electricityUsdPerHour=round(float(owning.electricity_microusd) / MICRO, 6),
-        hours=_range(found),
-        hoursPerDay=float(question.hours_per_day),
-        days=_range(found.days(question.hours_per_day)),
-        jobs=[{"hours": hours, "jobs": _range(found.jobs(hours))} for hours in JOB_HOURS],
-    )
 
 
 def _heading(question: BreakevenQuestion, width: int) -> list[Text]:
@@ -265,15 +236,6 @@ def in_words(found: BreakEven) -> str:
 
 def _number(value: Fraction) -> str:
     return f"{int(value):,}" if value.denominator == 1 else f"{float(value):.3g}"
-
-
-def _range(found: BreakEven) -> TimeRange:
-    soonest, latest = (None if end is None else round(float(end), 1) for end in (found.soonest, found.latest))
-    return {"soonest": soonest, "latest": latest}
-
-
-def _ends(low: float | None, high: float | None) -> PriceRange:
-    return {"low": low, "high": high}
 
 
 def _micro(value: Fraction) -> int:

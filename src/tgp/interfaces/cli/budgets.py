@@ -11,6 +11,7 @@ from tgp.core.budgets.reset import ResetAsked
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.reports.cost_report import month_window
 from tgp.interfaces.cli import budgets_view
+from tgp.interfaces.cli.cluster_options import document_output, kubeconfig_options
 from tgp.interfaces.cli.completion import live_names
 from tgp.interfaces.cli.confirm import agreed
 from tgp.interfaces.cli.context import CliServices
@@ -19,7 +20,15 @@ from tgp.interfaces.cli.next_step import as_called
 from tgp.interfaces.cli.output import ROW_FORMATS, Formats, print_rows, show, terminal_width, waiting, write
 from tgp.interfaces.cli.request_name import read_subject
 from tgp.ports.cluster import ClusterError
-from tgp.services.budget_documents import BudgetBoard, BudgetLine, BudgetReport, Simulation
+from tgp.services.budget_answers import BudgetBoard, BudgetLine, BudgetReport, Simulation
+from tgp.services.documents.budgets import (
+    budget_list,
+    budget_report,
+    budget_reset,
+    budget_simulation,
+    fits_now,
+    one_budget,
+)
 
 DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 UNTIL = "write a day (friday), a date (2026-11-20), a time (2026-11-20T18:00:00Z) or a length (36h, 3d)"
@@ -31,14 +40,6 @@ NOT_NOW = 1  # the exit code of `simulate` if it does not fit now
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _LENGTH = re.compile(r"([0-9]{1,4})d")
 _NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,6})?")
-
-_where = (
-    click.option("--kubeconfig", default="", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config."),
-    click.option("--context", default="", metavar="NAME", help="Default: the kubeconfig's current one."),
-)
-_output = click.option(
-    "-o", "--output", "how", type=Formats(["table", "json", "yaml"]), default="table", show_default=True
-)
 
 
 def _number(_ctx: click.Context, param: click.Parameter, value: str) -> str:
@@ -92,8 +93,7 @@ def _budget(name: str, namespace: str) -> ObjectKey:
 @click.group(invoke_without_command=True)
 @click.option("-n", "--namespace", default="", metavar="NAME", help="Only this namespace. Default: all of them.")
 @click.option("-o", "--output", "how", type=Formats(ROW_FORMATS), default="table", show_default=True)
-@_where[0]
-@_where[1]
+@kubeconfig_options
 @click.pass_context
 def budgets(ctx: click.Context, *, namespace: str, how: str, kubeconfig: str, context: str) -> None:
     """Show every GPU-hour budget: used, left, how fast, when it is used up, and when hours come back."""
@@ -106,7 +106,7 @@ def budgets(ctx: click.Context, *, namespace: str, how: str, kubeconfig: str, co
     except ClusterError as error:
         raise click.ClickException(str(error)) from error
     names = [f"budget/{line.key}" for line in board.lines]
-    print_rows(partial(budgets_view.render, board), budgets_view.as_document(board), "items", names, how)
+    print_rows(partial(budgets_view.render, board), budget_list(board), "items", names, how)
 
 
 async def _board(services: CliServices, where: tuple[str, str], namespace: str) -> BudgetBoard:
@@ -121,9 +121,8 @@ async def _board(services: CliServices, where: tuple[str, str], namespace: str) 
 @click.option("--hours", default="1", callback=_number, metavar="NUMBER", help="For how many hours.")
 @click.option("-n", "--namespace", default="", metavar="NAME", help="Of the pod. Default: the kubeconfig's.")
 @click.option("-l", "--labels", default="", callback=_labels, metavar="KEY=VALUE,…", help="Of the pod.")
-@_output
-@_where[0]
-@_where[1]
+@document_output
+@kubeconfig_options
 @click.pass_obj
 def simulate(
     services: CliServices,
@@ -155,8 +154,8 @@ def simulate(
         width = terminal_width()
         show(budgets_view.render_simulation(answer, gpus, hours, width), width)
     else:
-        write(budgets_view.simulation_document(answer), how)
-    if not budgets_view.fits_now(answer):
+        write(budget_simulation(answer), how)
+    if not fits_now(answer):
         raise SystemExit(NOT_NOW)
 
 
@@ -166,9 +165,8 @@ def simulate(
 @click.option("--until", "ends", required=True, metavar="DAY|TIME", help=f"When they expire: {UNTIL}.")
 @click.option("--reason", default="", metavar="TEXT", help="Why, for people.")
 @click.option("-n", "--namespace", default="", metavar="NAME", help="Default: the kubeconfig's.")
-@_output
-@_where[0]
-@_where[1]
+@document_output
+@kubeconfig_options
 @click.pass_obj
 def top_up(
     services: CliServices,
@@ -196,7 +194,7 @@ def top_up(
     except ClusterError as error:
         raise click.ClickException(str(error)) from error
     if how != "table":
-        write(budgets_view.line_document(line), how)
+        write(one_budget(line), how)
         return
     click.echo(
         f"Budget {line.key} has {gpu_hours} GPU-hours more until {rfc3339(at)}: "
@@ -209,9 +207,8 @@ def top_up(
 @click.argument("name", metavar="NAME", shell_complete=live_names("budget", bare=True))
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("-n", "--namespace", default="", metavar="NAME", help="Default: the kubeconfig's.")
-@_output
-@_where[0]
-@_where[1]
+@document_output
+@kubeconfig_options
 @click.pass_obj
 def reset(
     services: CliServices, *, name: str, yes: bool, namespace: str, how: str, kubeconfig: str, context: str
@@ -238,7 +235,7 @@ def reset(
     except ClusterError as error:
         raise click.ClickException(str(error)) from error
     if how != "table":
-        write(budgets_view.reset_document(line, asked), how)
+        write(budget_reset(line, asked), how)
         return
     who = f" as {asked.who}" if asked.who else ""
     click.echo(f"Budget {line.key} is reset at {rfc3339(asked.at)}{who}: {_used(line)} GPU-hours no longer count.")
@@ -262,8 +259,7 @@ def _month(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
 @click.option(
     "-o", "--output", "how", type=Formats(["table", "json", "yaml", "csv"]), default="table", show_default=True
 )
-@_where[0]
-@_where[1]
+@kubeconfig_options
 @click.pass_obj
 def report(services: CliServices, *, month: str, how: str, kubeconfig: str, context: str) -> None:
     """Show what each budget used in a month, for charging back; with -o csv day by day."""
@@ -283,4 +279,4 @@ def report(services: CliServices, *, month: str, how: str, kubeconfig: str, cont
         width = terminal_width()
         show(budgets_view.render_report(answer, width), width)
     else:
-        write(budgets_view.report_document(answer), how)
+        write(budget_report(answer), how)

@@ -10,30 +10,19 @@ from rich.text import Text
 
 from tgp.api.budget import ExtraHours
 from tgp.api.quantity import exact
-from tgp.api.values import rfc3339
 from tgp.core.budgets.assess import MILLI_SECONDS, decimal_text, gpus_text, hours_text, usd_text
 from tgp.core.budgets.days import BudgetDay
 from tgp.core.budgets.quota import window_words
-from tgp.core.budgets.reset import ResetAsked
 from tgp.core.budgets.spans import seconds
 from tgp.core.budgets.status import short_text
 from tgp.core.budgets.victims import NextAct
+from tgp.core.model.text import plain
 from tgp.interfaces.cli.next_step import next_lines
 from tgp.interfaces.cli.output import Cell, TableColumn, table, wrapped
 from tgp.interfaces.cli.plan_view import labelled, labelled_line
-from tgp.interfaces.documents import API_VERSION
-from tgp.interfaces.documents.budgets import (
-    BudgetDocument,
-    BudgetEnquiryDocument,
-    BudgetItem,
-    BudgetList,
-    BudgetReportDocument,
-    BudgetReset,
-    BudgetSimulation,
-)
 from tgp.interfaces.terminal.budget_bar import bar, style_of
-from tgp.interfaces.terminal.snapshot import moment, plain
-from tgp.services.budget_documents import (
+from tgp.interfaces.terminal.snapshot import moment
+from tgp.services.budget_answers import (
     BudgetBoard,
     BudgetEnquiry,
     BudgetLine,
@@ -41,6 +30,10 @@ from tgp.services.budget_documents import (
     PodUse,
     SimulatedFit,
     Simulation,
+)
+from tgp.services.documents.budgets import (
+    asked_at,
+    fits_now,
 )
 
 LONGEST_NAME = 60
@@ -57,10 +50,6 @@ def hours(amount: int) -> str:
 
 def _at(when: int | None, now: datetime) -> str:
     return "" if when is None else moment(datetime.fromtimestamp(when, UTC), now)
-
-
-def _time(when: int | None) -> str | None:
-    return None if when is None else rfc3339(datetime.fromtimestamp(when, UTC))
 
 
 # -- all of them -------------------------------------------------------------------------------------------------------
@@ -125,47 +114,6 @@ def _exhausted(line: BudgetLine, now: datetime) -> str:
 
 def _back(line: BudgetLine, now: datetime) -> str:
     return _at(line.seen.next_change_at, now) if line.seen is not None and line.seen.exceeded else ""
-
-
-def as_document(board: BudgetBoard) -> BudgetList:
-    return BudgetList(
-        apiVersion=API_VERSION, kind="BudgetList", at=rfc3339(board.now), items=[_item(line) for line in board.lines]
-    )
-
-
-def line_document(line: BudgetLine) -> BudgetDocument:
-    return BudgetDocument(apiVersion=API_VERSION, kind="Budget", **_item(line))
-
-
-def reset_document(line: BudgetLine, asked: ResetAsked) -> BudgetReset:
-    """As it was before the reset."""
-    return BudgetReset(
-        apiVersion=API_VERSION, kind="BudgetReset", resetAt=rfc3339(asked.at), by=asked.who, **_item(line)
-    )
-
-
-def _item(line: BudgetLine) -> BudgetItem:
-    seen, spec = line.seen, line.budget.spec
-    return {
-        "namespace": line.key.namespace,
-        "name": line.key.name,
-        "quotaGpuHours": float(hours_text(line.limits.used)),
-        "usedGpuHours": None if seen is None else float(hours_text(seen.used)),
-        "leftGpuHours": None if seen is None else float(hours_text(seen.left)),
-        "uncertainGpuHours": None if seen is None else float(hours_text(seen.unsure)),
-        "usedUsd": None if seen is None else float(usd_text(seen.usd)),
-        "gpus": None if seen is None else float(gpus_text(seen.milli)),
-        "exceeded": None if seen is None else seen.exceeded,
-        "exhaustedAt": None if seen is None else _time(seen.exhausted_at),
-        "hoursBackAt": None if seen is None or not seen.exceeded else _time(seen.next_change_at),
-        "action": spec.enforcement.action,
-        "admission": spec.enforcement.admission,
-        "extra": [
-            {"gpuHours": float(exact(each.gpu_hours)), "until": rfc3339(each.until), "reason": each.reason}
-            for each in spec.quota.extra
-        ],
-        "problem": line.not_ready or line.trouble,
-    }
 
 
 # -- one of them -------------------------------------------------------------------------------------------------------
@@ -287,40 +235,7 @@ def _act_words(asked: BudgetEnquiry, act: NextAct) -> Iterator[str]:
         yield f"at {when} these pods are {verb}, in this order: {', '.join(names)}{more}"
 
 
-def budget_document(asked: BudgetEnquiry) -> BudgetEnquiryDocument:
-    act = asked.act
-    return BudgetEnquiryDocument(
-        apiVersion=API_VERSION,
-        kind="BudgetEnquiry",
-        at=rfc3339(asked.now),
-        **_item(asked.line),
-        running=[
-            {
-                "pod": pod.name,
-                "gpus": float(gpus_text(pod.milli)),
-                "usedGpuHours": float(hours_text(pod.used)),
-                "started": pod.started,
-                "uncertain": pod.unsure_since is not None,
-            }
-            for pod in asked.running
-        ],
-        notShown=asked.unknown,
-        ended=[{"pod": row.pod, "usedGpuHours": float(str(row.gpu_hours))} for row in asked.ended],
-        next=None
-        if act is None
-        else {"at": _time(act.at), "action": act.action, "pods": [str(pod.key) for pod in act.pods]},
-    )
-
-
 # -- would it fit ------------------------------------------------------------------------------------------------------
-
-
-def fits_now(answer: Simulation) -> bool:
-    return all(each.fit is None or each.fit.at == _asked_at(each) for each in answer.fits)
-
-
-def _asked_at(each: SimulatedFit) -> int | None:
-    return each.line.seen.now if each.line.seen is not None else None
 
 
 def render_simulation(answer: Simulation, gpus: str, length: str, width: int) -> Group:
@@ -356,29 +271,9 @@ def _fit_words(each: SimulatedFit, now: datetime) -> str:
         return f"never: it needs {need}"
     if found.at is None:
         return f"does not fit within a window if everything that runs now keeps running: it needs {need}"
-    if found.at == _asked_at(each):
+    if found.at == asked_at(each):
         return f"fits now: it needs {need}"
     return f"fits from {_at(found.at, now)} on: it needs {need}"
-
-
-def simulation_document(answer: Simulation) -> BudgetSimulation:
-    return BudgetSimulation(
-        apiVersion=API_VERSION,
-        kind="BudgetSimulation",
-        at=rfc3339(answer.now),
-        namespace=answer.namespace,
-        labels=answer.labels,
-        fitsNow=fits_now(answer),
-        items=[
-            {
-                "budget": str(each.line.key),
-                "needsGpuHours": None if each.fit is None else float(hours_text(each.fit.needs)),
-                "from": None if each.fit is None else _time(each.fit.at),
-                "never": each.fit is not None and each.fit.too_large,
-            }
-            for each in answer.fits
-        ],
-    )
 
 
 # -- by the month ------------------------------------------------------------------------------------------------------
@@ -432,23 +327,3 @@ def report_csv(answer: BudgetReport) -> str:
         amounts = (hours_text(row.used), hours_text(row.unsure), hours_text(row.unpriced), usd_text(row.usd))
         writer.writerow((row.day, row.namespace, row.name, *amounts))
     return out.getvalue()
-
-
-def report_document(answer: BudgetReport) -> BudgetReportDocument:
-    return BudgetReportDocument(
-        apiVersion=API_VERSION,
-        kind="BudgetReport",
-        month=answer.month,
-        items=[
-            {
-                "day": row.day,
-                "namespace": row.namespace,
-                "name": row.name,
-                "usedGpuHours": float(hours_text(row.used)),
-                "uncertainGpuHours": float(hours_text(row.unsure)),
-                "unpricedGpuHours": float(hours_text(row.unpriced)),
-                "usd": float(usd_text(row.usd)),
-            }
-            for row in answer.days
-        ],
-    )

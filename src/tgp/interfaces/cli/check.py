@@ -4,10 +4,13 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from tgp.interfaces.cli.check_view import as_document, exit_code, render
+from tgp.interfaces.cli.check_view import render
+from tgp.interfaces.cli.cluster_options import cluster_options
 from tgp.interfaces.cli.context import CliServices
 from tgp.interfaces.cli.interrupt import BegunSteps, run
 from tgp.interfaces.cli.output import Formats, show, terminal_width, waiting, write
+from tgp.services.documents import manifests
+from tgp.services.documents.checks import check_report, exit_code
 
 if TYPE_CHECKING:
     from tgp.core.reports.manifest_verdict import Surroundings
@@ -23,15 +26,7 @@ if TYPE_CHECKING:
     help="Check the manifests in this file, and nothing else. Repeatable.",
 )
 @click.option("--provider", "providers", multiple=True, metavar="NAME", help="Only these. Repeatable.")
-@click.option("--kubeconfig", default="", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config.")
-@click.option("--context", default="", metavar="NAME", help="Default: the kubeconfig's current one.")
-@click.option(
-    "--operator-namespace",
-    "namespace",
-    default="",
-    metavar="NAME",
-    help="Where the operator runs. Default: tgp-system.",
-)
+@cluster_options
 @click.option(
     "-o",
     "--output",
@@ -74,7 +69,7 @@ def check(
         width = terminal_width()
         show(render(report.rows, report.findings, width, wide=how == "wide"), width)
     else:
-        write(as_document(report.rows, report.findings), how)
+        write(check_report(report.rows, report.findings), how)
     raise SystemExit(exit_code(report.rows, report.findings))
 
 
@@ -86,5 +81,5 @@ def _check_files(names: tuple[str, ...], known: "Surroundings", how: str) -> NoR
         width = terminal_width()
         show(check_files.render(checked, names, width), width)
     else:
-        write(check_files.as_document(checked), how)
-    raise SystemExit(check_files.exit_code(checked))
+        write(manifests.manifest_report(checked), how)
+    raise SystemExit(manifests.exit_code(checked))

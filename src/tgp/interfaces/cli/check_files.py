@@ -1,7 +1,6 @@
 """`tgp check -f FILE`: would the API server and the operator accept these manifests?"""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 from zoneinfo import available_timezones
 
@@ -10,27 +9,15 @@ import msgspec
 from rich.console import Group
 from rich.text import Text
 
-from tgp.api.field_error import FieldError
 from tgp.api.kinds import KINDS
 from tgp.core.joining.talos.stream import Path, UnreadableStream, plain_data, read_stream
 from tgp.core.reports.manifest_verdict import Surroundings, among, verdict
 from tgp.interfaces.cli.class_file import read_text
 from tgp.interfaces.cli.next_step import next_lines
 from tgp.interfaces.cli.output import wrapped
-from tgp.interfaces.documents import API_VERSION
-from tgp.interfaces.documents.setup import ManifestReport
-from tgp.interfaces.terminal.snapshot import plain
+from tgp.services.documents.manifests import CheckedManifest, exit_code, summary
 
 OUR_GROUPS = frozenset(kind.resource.group for kind in KINDS)
-
-
-@dataclass(frozen=True, slots=True)
-class CheckedManifest:
-    file: str
-    line: int
-    title: str  # GPUNodeClass gpus
-    problems: tuple[FieldError, ...] = ()
-    ours: bool = True  # False: of another API group, and not looked at
 
 
 def check_files(names: Sequence[str], known: Surroundings) -> list[CheckedManifest]:
@@ -71,19 +58,6 @@ def _checked(file: str, line: int, manifest: dict[str, Any], known: Surroundings
     return CheckedManifest(file, line, title, verdict(manifest, known))
 
 
-def exit_code(checked: Sequence[CheckedManifest]) -> int:
-    return 1 if any(each.problems for each in checked) or not any(each.ours for each in checked) else 0
-
-
-def summary(checked: Sequence[CheckedManifest]) -> str:
-    ours = [each for each in checked if each.ours]
-    bad = sum(bool(each.problems) for each in ours)
-    if not ours:
-        return "There is no object of tgp in these files."
-    objects = f"{len(ours)} {'object' if len(ours) == 1 else 'objects'} of tgp"
-    return f"{objects}: {bad} would be refused." if bad else f"{objects}: all would be accepted."
-
-
 def render(checked: Sequence[CheckedManifest], files: Sequence[str], width: int) -> Group:
     lines: list[Text] = []
     for each in checked:
@@ -98,22 +72,3 @@ def render(checked: Sequence[CheckedManifest], files: Sequence[str], width: int)
     if exit_code(checked) == 0 and "-" not in files:
         lines += next_lines(f"kubectl apply {' '.join(f'-f {name}' for name in files)}")
     return Group(*lines)
-
-
-def as_document(checked: Sequence[CheckedManifest]) -> ManifestReport:
-    return ManifestReport(
-        apiVersion=API_VERSION,
-        kind="ManifestReport",
-        objects=[
-            {
-                "file": each.file,
-                "line": each.line,
-                "object": plain(each.title),
-                "checked": each.ours,
-                "problems": [{"field": one.path, "message": plain(one.body)} for one in each.problems],
-            }
-            for each in checked
-        ],
-        summary=summary(checked),
-        exitCode=exit_code(checked),
-    )

@@ -11,17 +11,14 @@ from rich.text import Text
 
 from tgp.core.model.money import dollars
 from tgp.core.model.offer import BootMode
+from tgp.core.model.text import plain
 from tgp.interfaces.cli.next_step import next_lines
-from tgp.interfaces.cli.output import TableColumn, table, usd, wrapped
-from tgp.interfaces.documents import API_VERSION
-from tgp.interfaces.documents.setup import CheckReportDocument, ProviderCheckItem
-from tgp.interfaces.terminal.snapshot import plain
+from tgp.interfaces.cli.output import TableColumn, table, wrapped
 from tgp.ports.cloud import Right
-from tgp.services.market_documents import CheckRow, Elsewhere, KeyVerdict
-from tgp.services.preflight_documents import ClusterFinding
+from tgp.services.documents.checks import summary, what_follows
+from tgp.services.market_answers import CheckRow, KeyVerdict
+from tgp.services.preflight_answers import ClusterFinding
 
-ALL_WELL = 0
-NOT_WELL = 1  # 2 is for wrong use, as in every command
 LABEL = 10  # columns of a line's first word
 INDENT = "    "
 NO_CLUSTER = "No cluster was checked, only API keys."
@@ -29,17 +26,6 @@ GOES_ON = " \\"  # the shell's line continuation
 MARKS = {True: ("✓", "green"), False: ("✗", "red"), None: ("?", "yellow")}
 
 _NO_NODES = {**MARKS, True: ("!", "yellow")}  # the API key works, but no machine can become a node
-
-
-def exit_code(rows: Sequence[CheckRow], findings: Sequence[ClusterFinding] = ()) -> int:
-    """0: everything that is set up works, and at least one provider can supply nodes. 1: anything else.
-
-    A provider without an API key is not set up. That is no failure, unless the provider was named.
-    """
-    verdicts = [row.works for row in rows]
-    if False in verdicts or any(finding.good is False for finding in findings):
-        return NOT_WELL
-    return ALL_WELL if any(row.works and row.joins for row in rows) else NOT_WELL
 
 
 def render(rows: Sequence[CheckRow], findings: Sequence[ClusterFinding], width: int, *, wide: bool = False) -> Group:
@@ -137,38 +123,6 @@ _IN_SHORT = {
 }
 
 
-def as_document(rows: Sequence[CheckRow], findings: Sequence[ClusterFinding]) -> CheckReportDocument:
-    return CheckReportDocument(
-        apiVersion=API_VERSION,
-        kind="CheckReport",
-        providers=[_item(row) for row in rows],
-        cluster=[
-            {"title": one.title, "good": one.good, "message": plain(one.words), "command": plain(one.command)}
-            for one in findings
-        ],
-        summary=summary(rows, findings),
-        exitCode=exit_code(rows, findings),
-    )
-
-
-def summary(rows: Sequence[CheckRow], findings: Sequence[ClusterFinding] = ()) -> str:
-    """One sentence that agrees with the exit code."""
-    set_up = [row for row in rows if row.works is not None]
-    gaps = sum(finding.good is False for finding in findings)
-    broken = [row.title for row in set_up if row.works is False]
-    if gaps or broken:
-        parts = [f"{gaps} {'gap' if gaps == 1 else 'gaps'} in the cluster"] if gaps else []
-        parts += [f"does not work: {', '.join(broken)}"] if broken else []
-        text = "; ".join(parts)
-        return f"{text[0].upper()}{text[1:]}."
-    if not set_up:
-        return "No provider is set up: no API key was found."
-    if not any(row.joins for row in set_up):
-        return "The API keys work, but none of these providers has machines that can join a Talos cluster."
-    joining = [row.title for row in set_up if row.joins]
-    return f"No problems. Nodes can come from {', '.join(joining)}."
-
-
 def next_command(rows: Sequence[CheckRow], findings: Sequence[ClusterFinding] = ()) -> str:
     """Close the first gap, else repair what is broken, else show offers; empty: the command is printed above."""
     if gap := next((finding for finding in findings if finding.good is False), None):
@@ -186,41 +140,6 @@ def next_command(rows: Sequence[CheckRow], findings: Sequence[ClusterFinding] = 
         default=None,
     )
     return f"export {missing.variable}=… && tgp check" if missing else "tgp offers"
-
-
-def what_follows(row: CheckRow) -> str:
-    """By the boot mode of its machines: can they become nodes, and what does tgp do?"""
-    modes = row.boot
-    if not modes:
-        return "The boot mode of its machines is unknown."
-    if not row.joins:
-        return " ".join((_containers(row.title), *_elsewhere(row.elsewhere)))
-    sentences = [_FOLLOWS[mode] for mode in (BootMode.NATIVE, BootMode.TAKEOVER, BootMode.POWER) if mode in modes]
-    if BootMode.CONTAINER in modes:
-        sentences.append("Its containers cannot boot Talos and are not bought.")
-    return " ".join(sentences)
-
-
-_FOLLOWS = {
-    BootMode.NATIVE: "Boots Talos images: its machines become nodes.",
-    BootMode.TAKEOVER: "Boots its own Linux, over which Talos is written. This is not yet proven there: a machine that "
-    "does not join in time is terminated, and after two such machines the provider is not used for a while.",
-    BootMode.POWER: "Machines you own: they are nodes already, and are powered on and off.",
-}
-
-
-def _containers(title: str) -> str:
-    return (
-        f"{title} rents containers. They cannot boot Talos. Its offers are listed and priced, but none is bought for a "
-        "Talos cluster, whatever bootPolicy says. For nodes use a provider that boots Talos images: "
-        "tgp offers --join talos."
-    )
-
-
-def _elsewhere(found: Sequence[Elsewhere]) -> Iterator[str]:
-    if found:
-        each = ", ".join(f"{one.gpu} at {one.title} from {dollars(one.per_gpu_microusd)} an hour" for one in found)
-        yield f"On sale now: {each}."
 
 
 def _block(row: CheckRow, width: int) -> Iterator[Text]:
@@ -280,24 +199,3 @@ def _offers(row: CheckRow) -> str:
         return "could not be read"
     cheapest = f", a GPU-hour from {dollars(row.from_microusd)}" if row.from_microusd is not None else ""
     return f"{row.offers:,} seen{cheapest}"
-
-
-def _item(row: CheckRow) -> ProviderCheckItem:
-    return {
-        "provider": row.provider,
-        "works": row.works,
-        "key": str(row.key),
-        "keyVariable": row.variable,
-        "message": plain(row.why),
-        "account": row.account,
-        "rights": [{"name": right.name, "granted": right.held, "note": plain(right.note)} for right in row.rights],
-        "balanceUsd": usd(row.balance_microusd),
-        "quota": plain(row.quota),
-        "canBuy": row.can_buy,
-        "offers": row.offers,
-        "cheapestUsdPerGpuHour": usd(row.from_microusd),
-        "bootModes": [str(mode) for mode in row.boot],
-        "canJoinTalos": row.joins,
-        "whatFollows": what_follows(row),
-        "notes": [plain(note) for note in row.notes],
-    }

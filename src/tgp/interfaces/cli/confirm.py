@@ -3,8 +3,8 @@
 import sys
 from collections.abc import Iterable
 
+from tgp.core.model.text import plain
 from tgp.interfaces.cli.interrupt import answer
-from tgp.interfaces.terminal.snapshot import plain
 from tgp.services.confirmed import Confirmed
 
 

@@ -5,14 +5,10 @@ from collections.abc import Iterator, Mapping
 from rich.console import Group
 from rich.text import Text
 
-from tgp.api.values import rfc3339
 from tgp.core.model.money import about, dollars
-from tgp.core.model.record import uid_text
-from tgp.interfaces.cli.output import usd, wrapped
-from tgp.interfaces.cli.plan_view import labelled, labelled_line, order_item, pod_item, pod_names
-from tgp.interfaces.documents import API_VERSION
-from tgp.interfaces.documents.plans import ConsolidationPlanDocument, ExchangeItem
-from tgp.services.plan_documents import ConsolidationPlan, PlannedExchange
+from tgp.interfaces.cli.output import wrapped
+from tgp.interfaces.cli.plan_view import labelled, labelled_line, pod_names
+from tgp.services.plan_answers import ConsolidationPlan, PlannedExchange
 
 NO_POOL = (
     "no pool moves pods together: spec.disruption.consolidationPolicy WhenEmptyOrUnderutilized lets a pool exchange "
@@ -72,39 +68,3 @@ def _listed(nodes: Mapping[str, str]) -> Iterator[str]:
             yield f"and {len(nodes) - LEFT_SHOWN} more"
             return
         yield f"{node}: {why}"
-
-
-def as_document(made: ConsolidationPlan) -> ConsolidationPlanDocument:
-    """For programs; fields are added, never renamed."""
-    return ConsolidationPlanDocument(
-        apiVersion=API_VERSION,
-        kind="ConsolidationPlan",
-        at=rfc3339(made.now),
-        pools=[str(each) for each in made.pools],
-        savesUsdPerHour=usd(made.saving_microusd),
-        exchanges=[_item(each) for each in made.exchanges],
-        tooLittle=dict(made.too_little),
-        limited=dict(made.limited),
-        left=dict(made.left),
-        unseen=list(made.unseen),
-    )
-
-
-def _item(each: PlannedExchange) -> ExchangeItem:
-    exchange = each.exchange
-    return {
-        "pool": str(each.pools[0]),
-        "pools": [str(pool) for pool in each.pools],
-        "leaving": [{"node": node, "usdPerHour": usd(price)} for node, price in each.leaving],
-        "machines": [
-            {**order_item(order), "worthUpToUsdPerHour": usd(order.most_microusd or order.hourly_microusd)}
-            for order in exchange.orders
-        ],
-        "pods": [{**pod_item(pod), "node": exchange.placed.get(uid_text(pod.uid))} for pod in exchange.pods],
-        "usdPerHourBefore": usd(exchange.savings.before),
-        "usdPerHourAfter": usd(exchange.savings.after),
-        "usdOnce": usd(exchange.savings.once),
-        "savesUsdPerHour": usd(exchange.savings.net),
-        "message": exchange.message,
-        "waitsFor": each.waits_for or None,
-    }

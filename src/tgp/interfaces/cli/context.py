@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from tgp.core.reports.manifest_verdict import Surroundings
     from tgp.core.reports.path_check import CheckedMachine, ConnectivityReport
     from tgp.ports.cluster import Cluster
-    from tgp.services.budget_documents import BudgetBoard, BudgetEnquiry, BudgetLine, BudgetReport, Simulation
+    from tgp.services.budget_answers import BudgetBoard, BudgetEnquiry, BudgetLine, BudgetReport, Simulation
     from tgp.services.confirmed import Confirmed
     from tgp.services.marked_machines import MarkedMachines
-    from tgp.services.market_documents import OfferAnswer, OfferQuestion, Prices
+    from tgp.services.market_answers import OfferAnswer, OfferQuestion, Prices
     from tgp.services.nodes import NodesReport
     from tgp.services.owned_machines import OwnedMachineState
-    from tgp.services.plan_documents import (
+    from tgp.services.plan_answers import (
         ConsolidationPlan,
         NodeEnquiry,
         PlanQuestion,
@@ -42,10 +42,10 @@ if TYPE_CHECKING:
         PodPlan,
         PoolEnquiry,
     )
-    from tgp.services.preflight_documents import CheckReport
-    from tgp.services.request_documents import ClusterStatus, Enquiry, Look, RentPlan
-    from tgp.services.setup_documents import ClusterSurvey, PlannedObject, SetupAnswers, TriedProvider
-    from tgp.services.talos_documents import ConfigChoice, Spread, Stored
+    from tgp.services.preflight_answers import CheckReport
+    from tgp.services.request_answers import ClusterStatus, Enquiry, Look, RentPlan
+    from tgp.services.setup_plan import ClusterSurvey, PlannedObject, SetupAnswers, TriedProvider
+    from tgp.services.talos_answers import ConfigChoice, Spread, Stored
 
 
 class OfferActions(Protocol):

@@ -10,9 +10,10 @@ from tgp.core.reports.cost_report import BY, NONE, CostBill, Window, bill_of, co
 from tgp.core.reports.machine_costs import hourly_total, machine_costs
 from tgp.interfaces.cli.cluster_options import cluster_options
 from tgp.interfaces.cli.context import CliServices
-from tgp.interfaces.cli.cost_view import as_csv, as_document, render
+from tgp.interfaces.cli.cost_view import as_csv, render
 from tgp.interfaces.cli.interrupt import run
 from tgp.interfaces.cli.output import ROW_FORMATS, Formats, print_rows, waiting
+from tgp.services.documents.costs import cost_report
 
 NAMED = {"pool": "pool/", "class": "class/"}  # by what -o name prints as other commands take it; others as they are
 LONGEST = timedelta(days=36_500)
@@ -73,7 +74,7 @@ def cost(
         click.echo(as_csv(bill), nl=False)
         return
     names = [f"{NAMED.get(by, '')}{line.group}" for line in bill.lines if line.group != NONE]
-    print_rows(lambda width: render(bill, width), as_document(bill), "items", names, how)
+    print_rows(lambda width: render(bill, width), cost_report(bill), "items", names, how)
 
 
 async def _bill(

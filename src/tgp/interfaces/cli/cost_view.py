@@ -6,14 +6,11 @@ import io
 from rich.console import Group
 from rich.text import Text
 
-from tgp.api.values import rfc3339
 from tgp.core.model.money import decimal, dollars, to_the_cent
+from tgp.core.model.text import plain
 from tgp.core.reports.cost_report import CostBill, CostLine, Window
 from tgp.interfaces.cli.next_step import next_lines
-from tgp.interfaces.cli.output import UNBOUNDED, Cell, TableColumn, table, usd, wrapped
-from tgp.interfaces.documents import API_VERSION
-from tgp.interfaces.documents.machines import CostItem, CostReport
-from tgp.interfaces.terminal.snapshot import plain
+from tgp.interfaces.cli.output import UNBOUNDED, Cell, TableColumn, table, wrapped
 
 LONGEST_GROUP = 60
 SAVED = "SAVED is what replaced machines would have cost, minus the cost of the cheaper machines that replaced them."
@@ -60,21 +57,6 @@ def _odd(bill: CostBill, width: int) -> list[Text]:
     return wrapped(words, width, style="yellow")
 
 
-def as_document(bill: CostBill) -> CostReport:
-    begin, end = bill.window.begin, bill.window.end
-    return CostReport(
-        apiVersion=API_VERSION,
-        kind="CostReport",
-        by=bill.by,
-        since=rfc3339(begin) if begin is not None else None,
-        until=rfc3339(end) if end is not None else None,
-        items=[_item(line) for line in bill.lines],
-        total=_item(bill.total),
-        usdPerHourNow=usd(bill.hourly_microusd),
-        unreadable=list(bill.unreadable),
-    )
-
-
 def as_csv(bill: CostBill) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -90,17 +72,6 @@ def _cell(text: str) -> str:
     """A spreadsheet must not interpret a name as a formula."""
     shown = plain(text)
     return f"'{shown}" if shown[:1] in {"=", "+", "-", "@"} else shown
-
-
-def _item(line: CostLine) -> CostItem:
-    return {
-        "group": plain(line.group),
-        "machines": line.machines,
-        "gpuHours": round(line.gpu_seconds / 3600, 4),
-        "usd": usd(line.microusd),
-        "runningUsd": usd(line.running_microusd),
-        "savedUsd": usd(line.saved_microusd),
-    }
 
 
 def _style(row: CostLine) -> str:

@@ -15,13 +15,13 @@ from tgp.api.crds import ALLOW_OLDER, as_yaml
 from tgp.api.crds import crds as definitions
 from tgp.api.resource import CUSTOM_RESOURCE_DEFINITION
 from tgp.core.model.object_key import ObjectKey
+from tgp.interfaces.cli.cluster_options import document_output, kubeconfig_options
 from tgp.interfaces.cli.context import CliServices
 from tgp.interfaces.cli.interrupt import BegunSteps, run
-from tgp.interfaces.cli.output import Formats, write
-from tgp.interfaces.documents import API_VERSION
-from tgp.interfaces.documents.setup import KindDifferenceItem
+from tgp.interfaces.cli.output import write
 from tgp.ports.cluster import Cluster, ClusterError, NotFound
 from tgp.services.crd_difference import difference, newer
+from tgp.services.documents.crds import KindDifferenceItem, kind_difference
 
 USE_NEWER = (
     "Use the tgp of that version. Past it, with the loss of what objects have in those fields: "
@@ -41,8 +41,6 @@ class CouldNotTell(click.ClickException):
 _legacy = click.option(
     "--legacy-budgets", is_flag=True, help="Also the legacy kind budget.zxuhan.dev/GPUWorkloadBudget."
 )
-_kubeconfig = click.option("--kubeconfig", default="", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config.")
-_context = click.option("--context", default="", metavar="NAME", help="Default: the kubeconfig's current one.")
 
 
 @click.group()
@@ -64,8 +62,7 @@ def print_(legacy_budgets: bool, output: str) -> None:
 
 @crds.command()
 @_legacy
-@_kubeconfig
-@_context
+@kubeconfig_options
 @click.option("--allow-older", is_flag=True, help="Also where the installed ones are newer.")
 @click.pass_obj
 def apply(services: CliServices, legacy_budgets: bool, kubeconfig: str, context: str, allow_older: bool) -> None:
@@ -81,9 +78,8 @@ def apply(services: CliServices, legacy_budgets: bool, kubeconfig: str, context:
 
 @crds.command()
 @_legacy
-@_kubeconfig
-@_context
-@click.option("-o", "--output", "how", type=Formats(["table", "json", "yaml"]), default="table", show_default=True)
+@kubeconfig_options
+@document_output
 @click.pass_obj
 def diff(services: CliServices, legacy_budgets: bool, kubeconfig: str, context: str, how: str) -> None:
     """Compare the cluster's definitions with this release's. Exit code 0: same; 1: different; 2: unknown."""
@@ -92,7 +88,7 @@ def diff(services: CliServices, legacy_budgets: bool, kubeconfig: str, context: 
         for each in kinds:
             click.echo(each["difference"], nl=False)
     else:
-        write({"apiVersion": API_VERSION, "kind": "KindDifference", "kinds": kinds}, how)
+        write(kind_difference(kinds), how)
     if any(each["difference"] for each in kinds):
         raise SystemExit(DIFFERENT)
 

@@ -11,11 +11,14 @@ from functools import partial
 from uuid import UUID
 
 import click
+from rich.console import Group
+from rich.text import Text
 
 from tgp.core.model.cloud_errors import CloudError
 from tgp.core.model.cluster_inventory import ClusterInventory
 from tgp.core.model.identity import CLUSTER_DIGITS, cluster_id
 from tgp.core.model.money import dollars
+from tgp.core.model.text import plain
 from tgp.core.reports.doctor import DeleteNode, DoctorFinding, EndMachine, findings
 from tgp.interfaces.cli.cluster_options import cluster_options
 from tgp.interfaces.cli.completion import live_names
@@ -23,12 +26,12 @@ from tgp.interfaces.cli.confirm import agreed, confirmed, interactive
 from tgp.interfaces.cli.context import CliServices, ClusterActions
 from tgp.interfaces.cli.doctor_anywhere import look_everywhere
 from tgp.interfaces.cli.doctor_one import examine
-from tgp.interfaces.cli.doctor_view import DoctorReport, as_document, exit_code, render
 from tgp.interfaces.cli.interrupt import BegunSteps, run
-from tgp.interfaces.cli.output import ROW_FORMATS, TABLES, Formats, print_rows, waiting
-from tgp.interfaces.terminal.snapshot import plain
+from tgp.interfaces.cli.next_step import as_called, next_lines
+from tgp.interfaces.cli.output import ROW_FORMATS, TABLES, Formats, print_rows, waiting, wrapped
 from tgp.ports.cluster import ClusterError
 from tgp.services.confirmed import Confirmed
+from tgp.services.documents.doctor import DoctorReport, doctor_report, exit_code, kind_of, summary
 
 GONE_WITHIN = 120.0  # seconds that a termination may take before it is reported as requested only
 LOOK_EVERY = 5.0
@@ -234,4 +237,47 @@ def _nodes(nodes: Sequence[DeleteNode]) -> str:
 
 def _print(report: DoctorReport, how: str) -> None:
     names = [plain(finding.about) for finding in report.findings]
-    print_rows(partial(render, report), as_document(report), "findings", names, how)
+    print_rows(partial(render, report), doctor_report(report), "findings", names, how)
+
+
+INDENT = "    "
+
+
+MARKS = {"note": ("·", "dim"), "unknown": ("?", "yellow"), "problem": ("✗", "red")}
+
+
+def render(report: DoctorReport, width: int) -> Group:
+    inventory, lines = report.inventory, []
+    asked = sorted({one.title for one in inventory.inspections if one.asked})
+    lines += wrapped(
+        f"Cluster {report.title} ({inventory.cluster}); providers asked: {', '.join(asked) or 'none'}.", width
+    )
+    for finding in report.findings:
+        lines += [Text(), *_block(finding, width)]
+    lines.append(Text())
+    for words in report.done:
+        lines += wrapped(words, width, first="✓ ", rest=INDENT, style="green")
+    for words in report.failed:
+        lines += wrapped(words, width, first="✗ ", rest=INDENT, style="red")
+    lines += wrapped(summary(report), width, style="bold")
+    lines += next_lines(next_command(report))
+    return Group(*lines)
+
+
+def next_command(report: DoctorReport) -> str:
+    """What stops a cost first."""
+    order = sorted(report.open, key=lambda finding: (finding.cure is None, finding.unknown))
+    return next((finding.fix for finding in order if finding.fix), "")
+
+
+def _block(finding: DoctorFinding, width: int) -> list[Text]:
+    mark, style = MARKS[kind_of(finding)]
+    title = Text.assemble((f"{mark} ", style), (plain(finding.about), "bold"), (f"  {finding.problem}", "dim"))
+    if finding.hourly_microusd is None:
+        title.append("  costs an unknown amount an hour", "yellow")
+    elif finding.hourly_microusd:
+        title.append(f"  {dollars(finding.hourly_microusd)} an hour", style)
+    lines = [title, *wrapped(finding.words, width, first=INDENT, rest=INDENT)]
+    if finding.fix:
+        lines.append(Text.assemble((f"{INDENT}fix: ", "dim"), as_called(finding.fix)))
+    return lines

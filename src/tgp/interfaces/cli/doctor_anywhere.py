@@ -10,9 +10,8 @@ from tgp.core.inventory.holdings import cost_words
 from tgp.core.model.money import amount
 from tgp.interfaces.cli.context import CliServices
 from tgp.interfaces.cli.interrupt import run
-from tgp.interfaces.cli.output import TableColumn, print_rows, table, usd, waiting, wrapped
-from tgp.interfaces.documents import API_VERSION
-from tgp.interfaces.documents.machines import MarkedMachineList
+from tgp.interfaces.cli.output import TableColumn, print_rows, table, waiting, wrapped
+from tgp.services.documents.machines import marked_machine_list
 from tgp.services.marked_machines import MarkedMachine, MarkedMachines
 
 NONE, SOME, UNKNOWN = 0, 1, 2
@@ -24,7 +23,7 @@ def look_everywhere(services: CliServices, how: str, cluster: str = "") -> int:
     if cluster:
         found = found.bought_by(cluster)
     names = [f"{one.provider}/{one.instance.id}" for one in found.machines]
-    print_rows(partial(render, found, cluster), as_document(found), "machines", names, how)
+    print_rows(partial(render, found, cluster), marked_machine_list(found), "machines", names, how)
     return UNKNOWN if found.failed else SOME if found.machines else NONE
 
 
@@ -62,22 +61,3 @@ def _cluster(cluster: str, rows: tuple[MarkedMachine, ...], width: int) -> list[
         ),
     )
     return [*wrapped(f"Cluster {cluster}: {cost_words(prices)}.", width), *table(columns, width), Text()]
-
-
-def as_document(found: MarkedMachines) -> MarkedMachineList:
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "MarkedMachineList",
-        "machines": [
-            {
-                "cluster": one.cluster,
-                "provider": one.provider,
-                "instanceId": one.instance.id,
-                "state": str(one.instance.state),
-                "usdPerHour": usd(one.instance.hourly_microusd),
-            }
-            for one in found.machines
-        ],
-        "notAsked": [{"provider": provider, "message": why} for provider, why in found.failed],
-        "withoutKey": [{"provider": provider, "variable": variable} for provider, variable in found.keyless],
-    }

@@ -4,15 +4,19 @@ from difflib import get_close_matches
 from functools import partial
 
 import click
+from rich.console import Group
+from rich.text import Text
 
 from tgp.core.model.cluster_inventory import ClusterInventory
 from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.text import plain
 from tgp.core.reports.path_check import CheckedMachine, check_path, links
 from tgp.interfaces.cli.context import CliServices
-from tgp.interfaces.cli.doctor_one_view import Examination, as_document, exit_code, render
 from tgp.interfaces.cli.interrupt import run
-from tgp.interfaces.cli.output import print_rows, waiting
+from tgp.interfaces.cli.next_step import next_lines
+from tgp.interfaces.cli.output import print_rows, waiting, wrapped
 from tgp.interfaces.cli.request_name import OURS, read_name
+from tgp.services.documents.connectivity import Examination, connectivity_report, exit_code, summary
 
 NODES = frozenset({"node", "nodes", "no"})
 USUAL_NAMESPACE = "default"
@@ -29,7 +33,7 @@ def examine(services: CliServices, where: tuple[str, str, str], what: str, how: 
     node, request = _meant(what)
     examination = run(_look(services, where, node, request))
     names = [link.name for link in examination.links]
-    print_rows(partial(render, examination), as_document(examination), "links", names, how)
+    print_rows(partial(render, examination), connectivity_report(examination), "links", names, how)
     return exit_code(examination)
 
 
@@ -73,3 +77,25 @@ def _nowhere(inventory: ClusterInventory, node: str, request: ObjectKey | None) 
 def _following(target: CheckedMachine) -> str:
     """The command that explains the request."""
     return f"tgp why request/{target.request.key}" if target.request is not None else ""
+
+
+MARKS = {True: ("✓", "green"), False: ("✗", "red"), None: ("?", "yellow")}
+
+
+def render(examination: Examination, width: int) -> Group:
+    lines = [Text.assemble((plain(examination.name), "bold"), (f"  in cluster {plain(examination.title)}", "dim"))]
+    widest = max((len(link.name) for link in examination.links), default=0)
+    for link in examination.links:
+        mark, style = MARKS[link.ok]
+        start = f"{mark} {link.name:<{widest}}  "
+        for number, line in enumerate(wrapped(link.words, width, first=start, rest=" " * len(start))):
+            if number == 0:
+                line.stylize(style, 0, 1)
+                line.stylize("bold", 2, 2 + len(link.name))
+            lines.append(line)
+        if link.fix:
+            lines += wrapped(link.fix, width, first=" " * len(start) + "fix: ", rest=" " * (len(start) + 5))
+    lines += [Text(), *wrapped(summary(examination), width, style="bold")]
+    if examination.following:
+        lines += next_lines(examination.following)
+    return Group(*lines)

@@ -19,19 +19,20 @@ from tgp.core.model.cluster_inventory import ClusterInventory
 from tgp.core.model.hold import new_hold
 from tgp.core.model.money import dollars
 from tgp.core.model.presence import AccountProblem
+from tgp.core.model.text import plain
 from tgp.core.reports.doctor import DoctorProblem, findings
 from tgp.core.reports.machine_costs import MachineCost, hourly_total, lives, machine_costs, unsettled
 from tgp.core.reports.pending_purchases import written_again
-from tgp.interfaces.cli.cluster_options import cluster_options
+from tgp.interfaces.cli.cluster_options import cluster_options, document_output
 from tgp.interfaces.cli.confirm import confirmed, interactive, typed
 from tgp.interfaces.cli.context import CliServices, ClusterActions
-from tgp.interfaces.cli.down_view import TeardownOutcome, as_document, blind, exit_code, plan, remaining, render
+from tgp.interfaces.cli.down_view import plan, remaining, render
 from tgp.interfaces.cli.interrupt import BegunSteps, run
-from tgp.interfaces.cli.output import Formats, show, terminal_width, waiting, write
-from tgp.interfaces.terminal.snapshot import plain
+from tgp.interfaces.cli.output import show, terminal_width, waiting, write
 from tgp.ports.cluster import ClusterError
 from tgp.ports.http import HttpError
 from tgp.services.confirmed import Confirmed
+from tgp.services.documents.down import TeardownOutcome, blind, down_report, exit_code
 
 REASON = "tgp down"
 LOOK_EVERY = 10.0  # seconds between looks at the providers
@@ -49,7 +50,7 @@ def _length(_ctx: click.Context, _param: click.Parameter, value: str) -> timedel
     except Invalid:
         raise click.BadParameter(f"{value!r} is not a duration: write 10m.") from None
     if length > LONGEST_AFTER:
-        raise click.BadParameter(f"at most {go_duration(LONGEST_AFTER)}.")
+        raise click.BadParameter(f"{value} is longer than {go_duration(LONGEST_AFTER)}, the most that is allowed.")
     return length
 
 
@@ -63,7 +64,7 @@ def _length(_ctx: click.Context, _param: click.Parameter, value: str) -> timedel
     callback=_length,
     help="If the operator has not finished by then, offer to terminate the machines from here.",
 )
-@click.option("-o", "--output", "how", type=Formats(["table", "json", "yaml"]), default="table", show_default=True)
+@document_output
 @cluster_options
 @click.pass_obj
 def down(
@@ -89,7 +90,7 @@ def down(
         width = terminal_width()
         show(render(outcome, width), width)
     else:
-        write(as_document(outcome), how)
+        write(down_report(outcome), how)
     raise SystemExit(exit_code(outcome))
 
 

@@ -10,18 +10,17 @@ from tgp.api.common import PROVIDERS, canonical_provider
 from tgp.api.values import rfc3339
 from tgp.core.model.cluster_inventory import ClusterInventory
 from tgp.core.model.hold import Hold, new_hold
-from tgp.core.reports.machine_costs import hourly_total, machine_costs
+from tgp.core.reports.machine_costs import machine_costs
 from tgp.core.reports.pending_purchases import PendingPurchase, pending_purchases, unsuspended
 from tgp.interfaces.cli.cluster_options import cluster_options
 from tgp.interfaces.cli.completion import live_names
 from tgp.interfaces.cli.confirm import agreed
 from tgp.interfaces.cli.context import CliServices, ClusterActions
-from tgp.interfaces.cli.holdings_view import costing, machine_item, machines_table, purchase_item, purchase_lines
+from tgp.interfaces.cli.holdings_view import machines_table, purchase_lines
 from tgp.interfaces.cli.interrupt import BegunSteps, run
 from tgp.interfaces.cli.next_step import next_lines
-from tgp.interfaces.cli.output import Formats, show, terminal_width, usd, wrapped, write
-from tgp.interfaces.documents import API_VERSION
-from tgp.interfaces.documents.machines import HoldReport
+from tgp.interfaces.cli.output import Formats, show, terminal_width, wrapped, write
+from tgp.services.documents.machines import costing, hold_report
 
 CLASS_WORDS = ("class", "gpunodeclass", "gnc")
 OTHER_WORDS = (
@@ -202,7 +201,7 @@ def _is_suspended(inventory: ClusterInventory, name: str) -> bool:
             return record.value is not None and record.value.spec.suspend
     near = get_close_matches(name, [record.key.name for record in inventory.classes], n=3)
     hint = f" Did you mean {', '.join(near)}?" if near else ""
-    raise click.UsageError(f"there is no GPUNodeClass {name!r}.{hint}")
+    raise click.UsageError(f"There is no GPUNodeClass {name!r}.{hint}")
 
 
 def _class_named(words: tuple[str, ...]) -> str:
@@ -217,7 +216,7 @@ def _provider_named(words: tuple[str, ...]) -> str:
         return ""
     provider = canonical_provider(name)
     if provider not in PROVIDERS:
-        raise click.UsageError(f"there is no provider {name!r}: choose one of {', '.join(sorted(PROVIDERS))}.")
+        raise click.UsageError(f"There is no provider {name!r}: choose one of {', '.join(sorted(PROVIDERS))}.")
     return provider
 
 
@@ -237,7 +236,7 @@ def _refuse_other_targets(words: tuple[str, ...]) -> None:
 
 def _print(inventory: ClusterInventory, said: str, how: str, command: str) -> None:
     if how != "table":
-        write(as_document(inventory, said), how)
+        write(hold_report(inventory, said), how)
         return
     width = terminal_width()
     held = machine_costs(inventory)
@@ -251,20 +250,3 @@ def _print(inventory: ClusterInventory, said: str, how: str, command: str) -> No
         lines += [Text(head), *purchase_lines(may_buy, width)]
     lines += next_lines(command)
     show(Group(*lines), width)
-
-
-def as_document(inventory: ClusterInventory, said: str) -> HoldReport:
-    held = machine_costs(inventory)
-    hold = inventory.hold
-    return HoldReport(
-        apiVersion=API_VERSION,
-        kind="HoldReport",
-        purchasesPaused=hold is not None,
-        reason=hold.reason if hold is not None else None,
-        since=rfc3339(hold.since) if hold is not None and hold.since is not None else None,
-        suspendedClasses=[each.key.name for each in inventory.classes if each.value and each.value.spec.suspend],
-        message=said,
-        usdPerHour=usd(hourly_total(held)),
-        machines=[machine_item(one) for one in held],
-        pendingPurchases=[purchase_item(buyer) for buyer in pending_purchases(inventory)],
-    )

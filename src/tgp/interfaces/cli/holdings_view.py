@@ -4,14 +4,10 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from tgp.api.values import rfc3339
-from tgp.core.inventory.holdings import cost_words
 from tgp.core.model.money import amount, to_the_cent
 from tgp.core.reports.machine_costs import MachineCost
 from tgp.core.reports.pending_purchases import PendingPurchase
-from tgp.interfaces.cli.output import Cell, TableColumn, table, usd, wrapped
-from tgp.interfaces.documents.machines import MachineItem, PendingPurchaseItem
-from tgp.interfaces.terminal.snapshot import plain
+from tgp.interfaces.cli.output import Cell, TableColumn, table, wrapped
 
 LONGEST_NAME = 60
 UNKNOWN: Cell = ("?", "yellow")
@@ -32,13 +28,6 @@ def machines_table(held: Sequence[MachineCost], width: int, *, gone: bool = Fals
     return table(columns, width)
 
 
-def costing(held: Sequence[MachineCost]) -> str:
-    """One sentence with the total price per hour."""
-    if not held:
-        return "No machine is rented; the cost is $0.00 an hour."
-    return f"{cost_words(tuple(one.hourly_microusd for one in held))}."
-
-
 def purchase_lines(found: Sequence[PendingPurchase], width: int) -> list[Text]:
     lines = []
     for buyer in found[:BUYERS_SHOWN]:
@@ -47,24 +36,6 @@ def purchase_lines(found: Sequence[PendingPurchase], width: int) -> list[Text]:
     if len(found) > BUYERS_SHOWN:
         lines.append(Text(f"  … and {len(found) - BUYERS_SHOWN} more", "dim"))
     return lines
-
-
-def machine_item(one: MachineCost) -> MachineItem:
-    return {
-        "request": str(one.request) if one.request is not None else None,
-        "provider": one.provider,
-        "token": one.token,
-        "instanceId": one.instance.id if one.instance is not None else None,
-        "machine": plain(one.what),
-        "state": str(one.instance.state) if one.instance is not None else None,
-        "usdPerHour": usd(one.hourly_microusd),
-        "spentUsd": usd(one.spent_microusd),
-        "since": rfc3339(one.since) if one.since is not None else None,
-    }
-
-
-def purchase_item(buyer: PendingPurchase) -> PendingPurchaseItem:
-    return {"object": buyer.about, "why": buyer.why, "atOnce": buyer.at_once, "writtenAgainBy": buyer.keeper or None}
 
 
 def _name(one: MachineCost) -> Cell:

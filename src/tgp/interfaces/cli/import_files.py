@@ -11,10 +11,11 @@ from tgp.core.model.offer import BootMode
 from tgp.interfaces.cli.called import RAN
 from tgp.interfaces.cli.class_file import STANDARD_INPUT, read_text
 from tgp.interfaces.cli.context import CliServices
-from tgp.interfaces.cli.import_view import as_document, manifests, print_report
+from tgp.interfaces.cli.import_view import manifests, print_report
 from tgp.interfaces.cli.next_step import as_called
 from tgp.interfaces.cli.output import Formats, write
 from tgp.interfaces.cli.talos_join import USUAL_NAMESPACE
+from tgp.services.documents.imports import import_report
 
 INCOMPLETE = 1
 
@@ -85,5 +86,5 @@ def import_files(
         ran = shlex.join(ctx.find_root().meta[RAN])
         print_report(result, "" if STANDARD_INPUT in files else f"tgp {ran} | {as_called('tgp check -f -')}")
     else:
-        write(as_document(result), how)
+        write(import_report(result), how)
     raise SystemExit(0 if result.complete else INCOMPLETE)

@@ -12,9 +12,7 @@ from tgp.core.migration.conversion import ImportResult
 from tgp.core.migration.field_notes import FieldNote, FieldOutcome, ManifestDraft
 from tgp.interfaces.cli.next_step import next_lines
 from tgp.interfaces.cli.output import PIPED_WIDTH, TableColumn, table, terminal_width, wrapped
-from tgp.interfaces.documents import API_VERSION
-from tgp.interfaces.documents.setup import ImportReport
-from tgp.interfaces.terminal.snapshot import plain
+from tgp.services.documents.imports import summary
 
 START = "---\n"
 TOLD = (FieldOutcome.CHANGED, FieldOutcome.NOT_CONVERTED)  # as a comment in the manifest
@@ -83,42 +81,3 @@ def _report(result: ImportResult, width: int, checking: str) -> Iterator[Text]:
     yield from wrapped(summary(result), width, style="bold")
     if any(draft.written for draft in result.drafts):
         yield from next_lines(checking)
-
-
-def summary(result: ImportResult) -> str:
-    written = sum(draft.written for draft in result.drafts)
-    notes = result.all_notes
-    open_ones = sum(note.outcome is FieldOutcome.NOT_CONVERTED for note in notes)
-    changed = sum(note.outcome is FieldOutcome.CHANGED for note in notes)
-    objects = f"{written} {'object' if written == 1 else 'objects'} written"
-    if result.values:
-        objects += ", and Helm values in a comment at the end" if written else "; Helm values are in a comment"
-    if open_ones:
-        return f"{objects}; {open_ones} not converted, {_differs(changed)}. Nothing was applied."
-    return f"{objects}; {_differs(changed)}. Nothing was applied."
-
-
-def _differs(changed: int) -> str:
-    return f"{changed} {'difference' if changed == 1 else 'differences'} in behaviour"
-
-
-def as_document(result: ImportResult) -> ImportReport:
-    return ImportReport(
-        apiVersion=API_VERSION,
-        kind="ImportReport",
-        objects=[draft.manifest for draft in result.drafts if draft.written],
-        values=result.values,
-        fields=[
-            {
-                "file": note.file,
-                "line": note.line,
-                "object": plain(note.subject),
-                "field": plain(note.field),
-                "outcome": str(note.outcome),
-                "message": plain(note.message),
-            }
-            for note in result.all_notes
-        ],
-        summary=summary(result),
-        exitCode=0 if result.complete else 1,
-    )

@@ -8,7 +8,7 @@ import click
 from rich.console import Group
 
 from tgp.interfaces.cli import confirm
-from tgp.interfaces.cli.cluster_options import cluster_options
+from tgp.interfaces.cli.cluster_options import cluster_options, document_output
 from tgp.interfaces.cli.context import CliServices
 from tgp.interfaces.cli.init_form import (
     READ_CONFIG,
@@ -20,10 +20,10 @@ from tgp.interfaces.cli.init_form import (
 )
 from tgp.interfaces.cli.init_view import after, as_list, as_text, found, gaps_found, progress
 from tgp.interfaces.cli.interrupt import BegunSteps, run
-from tgp.interfaces.cli.output import Formats, as_json, show, terminal_width, waiting
+from tgp.interfaces.cli.output import as_json, show, terminal_width, waiting
 from tgp.ports.cluster import ClusterError
-from tgp.services.preflight_documents import ClusterFinding
-from tgp.services.setup_documents import (
+from tgp.services.preflight_answers import ClusterFinding
+from tgp.services.setup_plan import (
     HEADSCALE,
     KUBESPAN,
     NO_MESH,
@@ -64,7 +64,7 @@ CLUSTER_COMMAND = "export KUBECONFIG=FILE && tgp init"
 @click.option("-n", "--namespace", "home", default="", metavar="NAME", help="Of the pool. Default: the kubeconfig's.")
 @click.option("--dry-run", is_flag=True, help="Look, try the keys, show the objects, and create nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask before creating.")
-@click.option("-o", "--output", "how", type=Formats(["table", "json", "yaml"]), default="table", show_default=True)
+@document_output
 @cluster_options
 @click.pass_obj
 def init(
@@ -100,7 +100,7 @@ def init(
     2          wrong use
     """  # noqa: D301 - click's own mark for lines that are not wrapped
     if how != "table" and not (yes or dry_run):
-        raise click.UsageError(f"-o {how} asks no question: add --yes or --dry-run.")
+        raise click.UsageError(f"With -o {how} no question is asked: add --yes or --dry-run.")
     if talos == "-":
         raise click.UsageError("--talos: standard input is for keys; name a file.")
     options = SetupOptions(

@@ -28,9 +28,9 @@ from tgp.interfaces.cli.check_view import why_not
 from tgp.interfaces.cli.class_file import read_text
 from tgp.interfaces.cli.interrupt import answer
 from tgp.interfaces.cli.output import waiting
-from tgp.services.market_documents import KeyVerdict, OfferItem
-from tgp.services.preflight_documents import ClusterFinding
-from tgp.services.setup_documents import (
+from tgp.services.market_answers import KeyVerdict, OfferItem
+from tgp.services.preflight_answers import ClusterFinding
+from tgp.services.setup_plan import (
     HEADSCALE,
     HEADSCALE_KEY,
     OAUTH_KEYS,

@@ -15,9 +15,9 @@ from tgp.core.model.join import PUBLIC
 from tgp.interfaces.cli.check_view import finding_lines
 from tgp.interfaces.cli.next_step import as_called, next_lines
 from tgp.interfaces.cli.output import wrapped
-from tgp.interfaces.cli.rent_view import PROOFS
-from tgp.services.preflight_documents import ClusterFinding
-from tgp.services.setup_documents import FIRST_NAME, PlannedObject, SetupAnswers
+from tgp.services.documents.rent import PROOFS
+from tgp.services.preflight_answers import ClusterFinding
+from tgp.services.setup_plan import FIRST_NAME, PlannedObject, SetupAnswers
 
 START = "---\n"
 POOL_LABEL, EPHEMERAL = "tgp.io/nodepool", "tgp.io/ephemeral"

@@ -19,8 +19,7 @@ from tgp.core.joining.mesh.selection import mesh_of
 from tgp.core.joining.talos.class_templates import configs_of
 from tgp.core.model.mesh import Backend, MeshSettings
 from tgp.interfaces.cli.class_file import one_class
-from tgp.interfaces.cli.cluster_options import cluster_options
-from tgp.interfaces.cli.completion import live_names
+from tgp.interfaces.cli.cluster_options import class_option, cluster_options
 from tgp.interfaces.cli.context import CliServices, TalosActions
 from tgp.interfaces.cli.interrupt import run
 from tgp.interfaces.cli.output import Formats, as_json, waiting
@@ -44,14 +43,7 @@ def mesh() -> None:
 
 
 @mesh.command()
-@click.option(
-    "--class",
-    "node_class",
-    default="",
-    metavar="NAME",
-    shell_complete=live_names("class", bare=True),
-    help="A class of the cluster.",
-)
+@class_option("A class of the cluster.")
 @click.option("--class-file", default="", metavar="FILE", help="A class in a file; no cluster is needed.")
 @click.option(
     "--for", "form", type=click.Choice([each.value for each in FORMS]), help="Default: the class's own, or tailscale."

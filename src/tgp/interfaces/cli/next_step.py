@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import click
 from rich.text import Text
 
+from tgp.core.model.text import plain
 from tgp.interfaces.cli.called import RAN
-from tgp.interfaces.terminal.snapshot import plain
 
 PROGRAM = "tgp"
 REPEATED = ("kubeconfig", "context", "namespace")  # names of parameters; a namespace is an object's or the operator's

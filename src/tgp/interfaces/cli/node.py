@@ -4,7 +4,6 @@ The command writes a GPURequest for that one machine, follows it and deletes it:
 """
 
 import sys
-from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -12,21 +11,22 @@ from typing import Any
 
 import click
 
+from tgp.api.common import OWNED_PROVIDER
 from tgp.api.resource import GPU_REQUEST
 from tgp.api.values import duration, go_duration
 from tgp.core.model.object_key import ObjectKey
+from tgp.core.reports.request_timeline import StepMark, timeline_of
+from tgp.interfaces.cli.cluster_options import document_output, kubeconfig_options
 from tgp.interfaces.cli.completion import live_names
 from tgp.interfaces.cli.confirm import agreed, interactive
 from tgp.interfaces.cli.context import CliServices, RequestActions
 from tgp.interfaces.cli.interrupt import BegunSteps, run
 from tgp.interfaces.cli.next_step import as_called
-from tgp.interfaces.cli.output import Formats, write
-from tgp.interfaces.cli.timeline import StepMark, timeline_of
-from tgp.interfaces.documents import API_VERSION
-from tgp.interfaces.documents.machines import MachineTestReport
+from tgp.interfaces.cli.output import write
 from tgp.ports.cluster import ClusterError
+from tgp.services.documents.nodes import MachineTestReport, machine_test_report
 from tgp.services.owned_machines import OwnedMachineState
-from tgp.services.request_documents import Look
+from tgp.services.request_answers import Look
 
 FAILED = 1  # the machine did not become ready, or was not seen to power off; or the answer was no
 NOT_TESTED = 3  # it is in use, or nothing may be switched now
@@ -50,9 +50,8 @@ def node() -> None:
 @click.argument("name", shell_complete=live_names("machine", bare=True))
 @click.option("-n", "--namespace", default="", metavar="NAME", help="Of the GPURequest. Default: the kubeconfig's.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("-o", "--output", "how", type=Formats(["table", "json", "yaml"]), default="table", show_default=True)
-@click.option("--kubeconfig", default="", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config.")
-@click.option("--context", default="", metavar="NAME", help="Default: the kubeconfig's current one.")
+@document_output
+@kubeconfig_options
 @click.pass_obj
 def test(
     services: CliServices, *, name: str, namespace: str, yes: bool, how: str, kubeconfig: str, context: str
@@ -99,7 +98,7 @@ def manifest_for(state: OwnedMachineState, key: ObjectKey) -> dict[str, Any]:
         "metadata": {"name": key.name, "namespace": key.namespace},
         "spec": {
             "nodeClassRef": {"name": state.class_name},
-            "offer": {"provider": "webhook", "instanceType": state.machine.name},
+            "offer": {"provider": OWNED_PROVIDER, "instanceType": state.machine.name},
             "gpuCount": state.machine.gpu_count,
             "exclusive": True,
             "idleTimeout": "Never",
@@ -264,21 +263,11 @@ class MachineTest:
         click.echo(works, err=self.how != "table")
         return 0
 
-    def document(self) -> Mapping[str, Any]:
+    def document(self) -> MachineTestReport:
         on, off = self.ready_after, None
         if self.off_after is not None and self.ended_after is not None:
             off = self.off_after - self.ended_after
-        found: MachineTestReport = {
-            "apiVersion": API_VERSION,
-            "kind": "MachineTestReport",
-            "machine": self.state.machine.name,
-            "request": {"namespace": self.key.namespace, "name": self.key.name},
-            "works": on is not None and off is not None,
-            "onSeconds": None if on is None else on.total_seconds(),
-            "offSeconds": None if off is None else off.total_seconds(),
-            "problem": self.problem,
-        }
-        return found
+        return machine_test_report(self.state.machine.name, self.key, on=on, off=off, problem=self.problem)
 
 
 def _seconds(length: timedelta) -> str:

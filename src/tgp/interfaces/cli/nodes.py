@@ -7,28 +7,17 @@ import click
 from rich.console import Group
 from rich.text import Text
 
-from tgp.api.values import go_duration, rfc3339
+from tgp.api.values import go_duration
 from tgp.core.model.money import dollars
+from tgp.interfaces.cli.cluster_options import kubeconfig_options
 from tgp.interfaces.cli.context import CliServices
 from tgp.interfaces.cli.interrupt import run
 from tgp.interfaces.cli.next_step import next_lines
-from tgp.interfaces.cli.output import (
-    ROW_FORMATS,
-    Cell,
-    Formats,
-    TableColumn,
-    fits,
-    print_rows,
-    table,
-    usd,
-    waiting,
-    wrapped,
-)
-from tgp.interfaces.documents import API_VERSION
-from tgp.interfaces.documents.machines import NodeItem, NodesReportDocument
+from tgp.interfaces.cli.output import ROW_FORMATS, Cell, Formats, TableColumn, fits, print_rows, table, waiting, wrapped
 from tgp.interfaces.terminal.snapshot import age
 from tgp.ports.cluster import ClusterError
-from tgp.services.nodes import OTHER, RENTED, MachineNode, NodesReport, address_of
+from tgp.services.documents.nodes import nodes_report
+from tgp.services.nodes import OTHER, RENTED, MachineNode, NodesReport, address_of, state_of
 
 NOTHING: Cell = ("-", "dim")
 STATES = {"Ready": "green", "NotReady": "red", "Off": "dim"}
@@ -36,8 +25,7 @@ STATES = {"Ready": "green", "NotReady": "red", "Off": "dim"}
 
 @click.command()
 @click.option("-o", "--output", "how", type=Formats(ROW_FORMATS), default="table", show_default=True)
-@click.option("--kubeconfig", default="", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config.")
-@click.option("--context", default="", metavar="NAME", help="Default: the kubeconfig's current one.")
+@kubeconfig_options
 @click.pass_obj
 def nodes(services: CliServices, *, how: str, kubeconfig: str, context: str) -> None:
     """Show every Node with GPUs: rented, your own or another, with GPUs in use, price, age and address.
@@ -49,19 +37,14 @@ def nodes(services: CliServices, *, how: str, kubeconfig: str, context: str) -> 
             report = run(_report(services, kubeconfig, context))
     except ClusterError as error:
         raise click.ClickException(str(error)) from error
-    print_rows(partial(render, report), as_document(report), "nodes", [f"node/{row.name}" for row in report.nodes], how)
+    print_rows(
+        partial(render, report), nodes_report(report), "nodes", [f"node/{row.name}" for row in report.nodes], how
+    )
 
 
 async def _report(services: CliServices, kubeconfig: str, context: str) -> NodesReport:
     async with services.requests(kubeconfig, context) as requests:
         return await requests.gpu_nodes()
-
-
-def state_of(row: MachineNode) -> str:
-    """A machine you own whose Node does not report and that nothing uses is off."""
-    if row.node is not None and row.node.ready:
-        return "Cordoned" if row.node.cordoned else "Ready"
-    return "Off" if row.kind == "owned" and row.request is None else "NotReady"
 
 
 def render(report: NodesReport, width: int) -> Group:
@@ -125,27 +108,3 @@ def _used(row: MachineNode) -> Cell:
 
 def _hourly(row: MachineNode) -> Cell:
     return NOTHING if row.hourly_microusd is None else (dollars(row.hourly_microusd), "")
-
-
-def as_document(report: NodesReport) -> NodesReportDocument:
-    return NodesReportDocument(
-        apiVersion=API_VERSION, kind="NodesReport", asOf=rfc3339(report.now), nodes=[_item(row) for row in report.nodes]
-    )
-
-
-def _item(row: MachineNode) -> NodeItem:
-    made = row.node.created_at if row.node is not None else None
-    return {
-        "name": row.name,
-        "kind": row.kind,
-        "provider": row.provider or None,
-        "state": state_of(row),
-        "gpu": row.gpu or None,
-        "gpus": row.gpus,
-        "gpusUsed": row.used,
-        "usdPerHour": usd(row.hourly_microusd) if row.hourly_microusd is not None else None,
-        "bootSeconds": int(row.boot.total_seconds()) if row.boot is not None else None,
-        "createdAt": rfc3339(made) if made is not None else None,
-        "address": (address_of(row.node) or None) if row.node is not None else None,
-        "request": {"namespace": row.request.namespace, "name": row.request.name} if row.request is not None else None,
-    }

@@ -12,11 +12,10 @@ from tgp.core.model.prices import NotAPrice, hourly_microusd
 from tgp.interfaces.cli.breakeven import known_gpu, market_options
 from tgp.interfaces.cli.context import CliServices, OfferActions
 from tgp.interfaces.cli.interrupt import BegunSteps, run
-from tgp.interfaces.cli.offers_by_gpu import models_document, models_of, render_models
-from tgp.interfaces.cli.offers_view import SHOWN, folded, render
+from tgp.interfaces.cli.offers_view import SHOWN, folded, render, render_models
 from tgp.interfaces.cli.output import ROW_FORMATS, UNBOUNDED, Formats, show, terminal_width, waiting, write_rows
-from tgp.interfaces.offer_list import offer_list
-from tgp.services.market_documents import OfferAnswer, OfferQuestion
+from tgp.services.documents.market import gpu_price_list, offer_list
+from tgp.services.market_answers import OfferAnswer, OfferQuestion, models_of
 
 LOOK_EVERY = 5.0  # seconds between two frames of --watch; the price book refreshes at its own pace
 NOTHING_FITS = 1  # the exit code of grep
@@ -145,7 +144,7 @@ def _print_models(answer: OfferAnswer, form: OutputForm) -> None:
     rows, notes = folded(answer.rows, answer.notes) if form.fold else (answer.rows, answer.notes)
     models = models_of(rows)[: form.limit or None]
     if form.how not in {"table", "wide"}:
-        made = models_document(models)
+        made = gpu_price_list(models)
         write_rows(made, made["items"], [model.gpu for model in models], form.how)
     else:
         width = terminal_width()

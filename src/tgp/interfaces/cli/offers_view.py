@@ -12,6 +12,7 @@ from datetime import timedelta
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from tgp.core.model.money import amount
 from tgp.core.model.offer import BootMode
 from tgp.interfaces.cli.next_step import next_lines
 from tgp.interfaces.cli.output import (
@@ -25,9 +26,9 @@ from tgp.interfaces.cli.output import (
     table,
     wrapped,
 )
-from tgp.interfaces.offer_list import counted
 from tgp.interfaces.terminal.snapshot import age
-from tgp.services.market_documents import NoKey, OfferItem, OfferNotes, ProviderTrouble
+from tgp.services.documents.market import counted
+from tgp.services.market_answers import STOCK, GpuModelRow, NoKey, OfferItem, OfferNotes, ProviderTrouble
 
 SHOWN = 25  # rows of a table by default: one screen, with the footer
 LONGEST_GPU = 18
@@ -242,3 +243,37 @@ def _trouble(trouble: ProviderTrouble) -> str:
 def _list(counts: Mapping[str, int]) -> str:
     """Most frequent first, then by name."""
     return ", ".join(f"{why} ({count:,})" for why, count in counted(counts))
+
+
+NONE: Cell = ("-", "dim")
+
+
+def render_models(models: Sequence[GpuModelRow], notes: OfferNotes, width: int) -> Group:
+    columns = (
+        TableColumn("GPU", tuple((model.gpu, "") for model in models)),
+        TableColumn(
+            "VRAM",
+            tuple(_memory(model) for model in models),
+            right=True,
+        ),
+        TableColumn("$/GPU-H", tuple(_price(model.on_demand, "bold") for model in models), right=True),
+        TableColumn("FROM", tuple(_provider(model.on_demand) for model in models)),
+        TableColumn("SPOT", tuple(_price(model.spot) for model in models), right=True),
+        TableColumn("FROM", tuple(_provider(model.spot) for model in models)),
+        TableColumn("STOCK", tuple((STOCK[model.stock], STOCK_STYLES[STOCK[model.stock]]) for model in models)),
+        TableColumn("OFFERS", tuple((f"{model.offers:,}", "dim") for model in models), right=True),
+    )
+    lines = table(columns, width) if models else [Text("No offer fits.", style="bold")]
+    return Group(*lines, Text(), *footer((), 0, notes, width))
+
+
+def _memory(model: GpuModelRow) -> Cell:
+    return (f"{model.gpu_memory_gib}G", "") if model.gpu_memory_gib else NONE
+
+
+def _price(row: OfferItem | None, style: str = "") -> Cell:
+    return NONE if row is None else (amount(row.per_gpu_microusd), style)
+
+
+def _provider(row: OfferItem | None) -> Cell:
+    return NONE if row is None else (row.provider, "dim")

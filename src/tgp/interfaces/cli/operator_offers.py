@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from tgp.api.common import canonical_provider
 from tgp.interfaces.cli.context import OfferActions
-from tgp.interfaces.offer_list import NotAnOfferList, read_offer_list
 from tgp.interfaces.web.offers_page import OFFERS, query_of
-from tgp.services.market_documents import OfferAnswer, OfferQuestion
+from tgp.services.documents.market import NotAnOfferList, read_offer_list
+from tgp.services.market_answers import OfferAnswer, OfferQuestion
 from tgp.services.operator_api import OperatorApi, OperatorOutOfReach
 
 FROM_OPERATOR = "These offers are from the operator's own price book. With the API keys of this terminal: --direct"

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeAlias, overload
+from typing import Any, TypeAlias
 
 import click
 from rich.cells import cell_len, set_cell_size
@@ -14,8 +14,7 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from tgp.core.model.money import amount, digits_of
-from tgp.core.model.prices import MICRO
-from tgp.interfaces.terminal.snapshot import plain
+from tgp.core.model.text import plain
 
 UNBOUNDED = 1 << 16  # columns: nothing is cut
 PIPED_WIDTH = 200  # columns without a terminal: wide enough for every table
@@ -107,19 +106,6 @@ def dollar_cells(prices: Sequence[int], style: str = "") -> tuple[Cell, ...]:
     """All with as many digits as one of them needs, so that decimal points are aligned."""
     digits = max(map(digits_of, prices), default=2)
     return tuple((amount(price, digits=digits), style) for price in prices)
-
-
-@overload
-def usd(microusd: int) -> float: ...
-
-
-@overload
-def usd(microusd: int | None) -> float | None: ...
-
-
-def usd(microusd: int | None) -> float | None:
-    """For programs: a number of dollars, exact to the micro-dollar."""
-    return None if microusd is None else microusd / MICRO
 
 
 def terminal_width() -> int:

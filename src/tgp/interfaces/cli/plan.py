@@ -9,14 +9,16 @@ from tgp.core.joining.talos.stream import UnreadableStream, plain_data, read_str
 from tgp.core.model.object_key import ObjectKey
 from tgp.interfaces.cli import consolidation_view
 from tgp.interfaces.cli.class_file import read_text
+from tgp.interfaces.cli.cluster_options import kubeconfig_options
 from tgp.interfaces.cli.completion import live_names
 from tgp.interfaces.cli.context import CliServices, PlanActions
 from tgp.interfaces.cli.interrupt import run
 from tgp.interfaces.cli.output import Formats, print_rows, waiting
-from tgp.interfaces.cli.plan_view import as_document, render
+from tgp.interfaces.cli.plan_view import render
 from tgp.ports.cluster import ClusterError
+from tgp.services.documents.plans import consolidation_plan, pod_plan
 from tgp.services.manifest_pods import ManifestPods, pods_in
-from tgp.services.plan_documents import ConsolidationPlan, PlanQuestion, PodPlan
+from tgp.services.plan_answers import ConsolidationPlan, PlanQuestion, PodPlan
 
 FORMATS = ("table", "wide", "json", "yaml", "name")
 NOT_SERVED = 3  # the exit code if a pod is not served
@@ -44,8 +46,7 @@ NOT_SERVED = 3  # the exit code if a pod is not served
     help="Only pods of this namespace; with -f, of objects that name none.  [all; with -f the kubeconfig's]",
 )
 @click.option("-o", "--output", "how", type=Formats(FORMATS), default="table", show_default=True)
-@click.option("--kubeconfig", default="", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config.")
-@click.option("--context", default="", metavar="NAME", help="Default: the kubeconfig's current one.")
+@kubeconfig_options
 @click.pass_obj
 def plan(
     services: CliServices,
@@ -92,7 +93,7 @@ def plan(
     pools = dict.fromkeys(f"pool/{each.pool}" for each in made.orders)
     print_rows(
         lambda width: render(made, manifest, hours, width),
-        as_document(made, manifest, hours),
+        pod_plan(made, manifest, hours),
         "machines",
         [*pools],
         how,
@@ -109,7 +110,7 @@ def _consolidate(connecting: AbstractAsyncContextManager[PlanActions], pool: Obj
     leaving = [f"node/{node}" for each in made.exchanges for node, _ in each.leaving]
     print_rows(
         lambda width: consolidation_view.render(made, width),
-        consolidation_view.as_document(made),
+        consolidation_plan(made),
         "exchanges",
         leaving,
         how,

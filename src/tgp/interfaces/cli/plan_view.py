@@ -6,23 +6,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from rich.console import Group
 from rich.text import Text
 
-from tgp.api.values import rfc3339
 from tgp.core.model.money import about, dollars
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.offer import UNKNOWN_REGION
 from tgp.core.model.pod import Pod
 from tgp.core.pools.limits import limit_amount
-from tgp.core.pools.planner.world import Order, PoolReason, Unserved
+from tgp.core.pools.planner.world import Order, Unserved
 from tgp.interfaces.cli.next_step import next_lines
-from tgp.interfaces.cli.output import UNBOUNDED, TableColumn, dollar_cells, fits, table, usd, wrapped
+from tgp.interfaces.cli.output import UNBOUNDED, TableColumn, dollar_cells, fits, table, wrapped
 from tgp.interfaces.cli.rent_view import machine as machine_words
 from tgp.interfaces.cli.rent_view import prices_words
-from tgp.interfaces.documents import API_VERSION
-from tgp.interfaces.documents.machines import ObjectName
-from tgp.interfaces.documents.plans import OrderItem, PlannedPoolItem, PodPlanDocument, ReasonItem
-from tgp.interfaces.terminal.snapshot import plain
+from tgp.services.documents.plans import cost_of, notes, stops
 from tgp.services.manifest_pods import ManifestPods
-from tgp.services.plan_documents import LimitEffect, PlacedPod, PodPlan, PoolNote
+from tgp.services.plan_answers import LimitEffect, PlacedPod, PodPlan
 
 LONGEST_TYPE = 28
 LABEL = 12  # columns of a line's first word
@@ -60,8 +56,8 @@ def rows_of(made: PodPlan, manifest: ManifestPods | None, hours: float | None) -
     if words := preference_words(made):
         yield "preference", words
     yield from labelled("not served", _unserved_words(made))
-    yield from labelled("stopped by", _stops(made))
-    yield from labelled("note", (*_notes(made, manifest), *made.ignored))
+    yield from labelled("stopped by", stops(made))
+    yield from labelled("note", (*notes(made, manifest), *made.ignored))
     yield from labelled("not seen", made.unseen)
     taking_part = {each.class_name for each in made.pools if not each.stopped} or {
         each.class_name for each in made.pools
@@ -73,11 +69,11 @@ def rows_of(made: PodPlan, manifest: ManifestPods | None, hours: float | None) -
 def cost_words(made: PodPlan, hours: float | None) -> str:
     """What is bought; if nothing is, what pools that only observe would buy."""
     apart = made.observed if len(made.observed) < len(made.orders) else ()
-    cost = made.cost_microusd - _cost(apart)
+    cost = made.cost_microusd - cost_of(apart)
     words = f"{dollars(cost)} an hour"
     if hours is not None:
         words += f"; {about(int(cost * hours))} for {hours:g} {'hour' if hours == 1 else 'hours'}"
-    return f"{words} (pools that only observe: {dollars(_cost(apart))} an hour more)" if apart else words
+    return f"{words} (pools that only observe: {dollars(cost_of(apart))} an hour more)" if apart else words
 
 
 def proof_words(made: PodPlan) -> str:
@@ -114,62 +110,6 @@ def next_command(made: PodPlan, manifest: ManifestPods | None) -> str:
     return "tgp status" if manifest is None else "tgp plan"
 
 
-def as_document(made: PodPlan, manifest: ManifestPods | None, hours: float | None) -> PodPlanDocument:
-    """For programs; fields are added, never renamed."""
-    return PodPlanDocument(
-        apiVersion=API_VERSION,
-        kind="PodPlan",
-        at=rfc3339(made.now),
-        pods=made.pods,
-        served=made.all_served,
-        usdPerHour=usd(made.cost_microusd),
-        usdForHours=None if hours is None else usd(int(made.cost_microusd * hours)),
-        hours=hours,
-        bestPossibleUsdPerHour=usd(made.bound_microusd) if made.gap is not None else None,
-        bestPossibleWithout=list(made.bound_without),
-        gap=made.gap,
-        machines=[order_item(each) for each in made.orders],
-        observedUsdPerHour=usd(_cost(made.observed)),
-        replicaMachines=[{**order_item(each), "pods": []} for each in made.replicas],
-        replicaUsdPerHour=usd(_cost(made.replicas)),
-        placed=[
-            {"pod": pod_item(each.pod), "where": each.where, "onItsWay": each.coming, "replica": each.replica}
-            for each in made.placed
-        ],
-        limits=[
-            {"name": each.name, "resource": each.resource, "leftBefore": each.before, "leftAfter": each.after}
-            for each in made.limits
-        ],
-        unserved=[
-            {"pod": pod_item(each.pod), "reasons": [reason_item(one) for one in each.reasons]} for each in made.unserved
-        ],
-        notPlanned=[{"pod": pod_item(each.pod), "message": each.why} for each in made.not_planned],
-        preference=None
-        if made.preference is None
-        else {
-            "pods": made.preference.pods,
-            "usdPerHour": usd(made.preference.hourly_microusd),
-            "unserved": made.preference.unserved,
-        },
-        pools=[_pool_item(each) for each in made.pools],
-        stoppedBy=list(_stops(made)),
-        skipped=list(manifest.skipped) if manifest is not None else [],
-        notes=[plain(words) for words in (*_notes(made, manifest), *made.ignored)],
-        unseen=list(made.unseen),
-        prices=[
-            {
-                "nodeClass": name,
-                "provider": each.provider,
-                "live": each.live,
-                "seenAt": rfc3339(each.seen_at) if each.seen_at is not None else None,
-                "message": plain(each.why),
-            }
-            for name, sources in sorted((made.price_sources or {}).items())
-            for each in sources
-        ],
-    )
-
-
 # -- parts -------------------------------------------------------------------------------------------------------------
 
 
@@ -181,7 +121,7 @@ def _headline(made: PodPlan, manifest: ManifestPods | None, width: int) -> list[
     if missing:
         parts.append(f"{counted(missing, 'pod')} {'is' if missing == 1 else 'are'} not served")
     if made.replicas:
-        more = f"{counted(len(made.replicas), 'machine')} for {dollars(_cost(made.replicas))} an hour"
+        more = f"{counted(len(made.replicas), 'machine')} for {dollars(cost_of(made.replicas))} an hour"
         parts.append(f"would buy {more} for spec.replicas")
     style = "yellow" if missing else "bold green"
     count = made.pods + len(made.not_planned) if manifest is not None else made.pods
@@ -202,14 +142,10 @@ def _bought(made: PodPlan) -> Iterator[str]:
         words = f"would buy {counted(len(made.orders), 'machine')} for {dollars(made.cost_microusd)} an hour"
         yield f"{words} if {pools} did not only observe"
     else:
-        cost = dollars(made.cost_microusd - _cost(made.observed))
+        cost = dollars(made.cost_microusd - cost_of(made.observed))
         yield f"would buy {counted(bought, 'machine')} for {cost} an hour"
         if made.observed:
-            yield f"pools that only observe would buy {len(made.observed)} more for {dollars(_cost(made.observed))}"
-
-
-def _cost(orders: Iterable[Order]) -> int:
-    return sum(each.hourly_microusd for each in orders)
+            yield f"pools that only observe would buy {len(made.observed)} more for {dollars(cost_of(made.observed))}"
 
 
 def _comparisons(orders: Iterable[Order]) -> Iterator[str]:
@@ -319,36 +255,6 @@ def _reasons(unserved: Unserved, stopped: frozenset[ObjectKey]) -> tuple[str, ..
     return tuple(words) or ("no pool buys now, for the reasons below",)
 
 
-def _stops(made: PodPlan) -> Iterator[str]:
-    if made.hold:
-        yield f"all purchases are paused ({made.hold}). Resume: tgp release"
-
-
-def _notes(made: PodPlan, manifest: ManifestPods | None) -> Iterator[str]:
-    stopped: dict[str, list[str]] = {}
-    for each in made.pools:
-        if each.stopped:
-            stopped.setdefault(each.stopped.partition(": ")[2], []).append(str(each.key))
-    if stopped and not made.unserved and len(stopped) < len(made.pools):
-        names = [name for pools in stopped.values() for name in pools]
-        yield f"{_pools(names)} {'buys' if len(names) == 1 else 'buy'} nothing now: see tgp why pool/{names[0]}"
-        stopped = {}
-    for why, pools in stopped.items():
-        yield f"{_pools(pools)} {'buys' if len(pools) == 1 else 'buy'} nothing now: {why}"
-    if observing := [str(each.key) for each in made.pools if each.observes and not each.stopped]:
-        one = len(observing) == 1
-        does = "it reports what it would buy, and buys" if one else "they report what they would buy, and buy"
-        yield f"{_pools(observing)} only {'observes' if one else 'observe'}: {does} nothing (spec.mode)"
-    if manifest is not None:
-        if manifest.skipped:
-            yield f"not read from the file, as they make no pods here: {', '.join(manifest.skipped)}"
-        yield from (f"not looked at: {each}" for each in manifest.ignored)
-
-
-def _pools(names: Sequence[str]) -> str:
-    return f"{'pool' if len(names) == 1 else 'pools'} {', '.join(names)}"
-
-
 def pod_names(pods: Sequence[Pod]) -> str:
     shown = ", ".join(str(pod.key) for pod in pods[:PODS_SHOWN])
     rest = len(pods) - PODS_SHOWN
@@ -373,46 +279,6 @@ def labelled_line(label: str, words: str, width: int) -> list[Text]:
     return lines
 
 
-def pod_item(pod: Pod) -> ObjectName:
-    return {"namespace": pod.key.namespace, "name": pod.key.name}
-
-
-def reason_item(reason: PoolReason) -> ReasonItem:
-    return {
-        "pool": str(reason.pool) if reason.pool.name else None,
-        "reason": reason.reason,
-        "message": plain(reason.message),
-    }
-
-
-def _pool_item(pool: PoolNote) -> PlannedPoolItem:
-    reason, _, message = pool.stopped.partition(": ")
-    return {
-        "namespace": pool.key.namespace,
-        "name": pool.key.name,
-        "nodeClass": pool.class_name,
-        "observes": pool.observes,
-        "stopped": {"reason": reason, "message": plain(message)} if pool.stopped else None,
-        "missingReplicas": pool.missing_replicas,
-    }
-
-
 def order_words(order: Order) -> str:
     """1x L40S at $1.67/h from acme in us-east for pool ml/pool, with ml/train-0 on it"""
     return f"{machine_words(order.offer)} for pool {order.pool}, with {pod_names(order.pods)} on it"
-
-
-def order_item(order: Order) -> OrderItem:
-    offer = order.offer
-    return {
-        "pool": {"namespace": order.pool.namespace, "name": order.pool.name},
-        "provider": offer.provider,
-        "instanceType": offer.instance_type,
-        "region": None if offer.region == UNKNOWN_REGION else offer.region,
-        "gpu": offer.gpu,
-        "gpuCount": offer.gpu_count,
-        "kind": "spot" if offer.spot else "on-demand",
-        "usdPerHour": usd(order.hourly_microusd),
-        "pods": [pod_item(pod) for pod in order.pods],
-        "compared": plain(order.compared),
-    }

@@ -14,18 +14,19 @@ from tgp.api.request import GPURequest
 from tgp.api.resource import GPU_REQUEST
 from tgp.core.classes.semantic_validation import request_problems
 from tgp.core.model.money import cents
+from tgp.core.model.text import plain
 from tgp.core.requests.purchase import price_cap
 from tgp.interfaces.cli.breakeven import known_gpu
-from tgp.interfaces.cli.completion import live_names
+from tgp.interfaces.cli.cluster_options import class_option, kubeconfig_options
 from tgp.interfaces.cli.confirm import agreed, interactive
 from tgp.interfaces.cli.context import CliServices, RequestActions
 from tgp.interfaces.cli.interrupt import BegunSteps, Interrupted, run
 from tgp.interfaces.cli.next_step import next_lines
 from tgp.interfaces.cli.output import Formats, show, terminal_width, waiting, write
-from tgp.interfaces.cli.rent_view import as_document, job_for, render
-from tgp.interfaces.terminal.snapshot import plain
+from tgp.interfaces.cli.rent_view import render
 from tgp.ports.cluster import ClusterError
-from tgp.services.request_documents import RentPlan
+from tgp.services.documents.rent import job_for, rent_plan
+from tgp.services.request_answers import RentPlan
 
 CONFIRMED_PERCENT = 110  # of the price that was shown; the default of --max-price
 DECLINED = 1  # also when the cluster refuses; 2 is wrong use
@@ -62,14 +63,7 @@ FLAGS = {  # the field that an error names → the flag that sets it
     default=None,
     help="Only pods made for this machine, or every pod that tolerates rented machines. Default: asks.",
 )
-@click.option(
-    "--class",
-    "node_class",
-    default="",
-    metavar="NAME",
-    shell_complete=live_names("class", bare=True),
-    help="The GPUNodeClass. Default: the default one.",
-)
+@class_option("The GPUNodeClass. Default: the default one.")
 @click.option(
     "--for", "lifetime", metavar="LENGTH", help="Terminate the machine after this time: 4h, Never.  [default: 24h]"
 )
@@ -85,8 +79,7 @@ FLAGS = {  # the field that an error names → the flag that sets it
 @click.option(
     "-o", "--output", "how", type=Formats(["table", "json", "yaml", "name"]), default="table", show_default=True
 )
-@click.option("--kubeconfig", default="", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config.")
-@click.option("--context", default="", metavar="NAME", help="Default: the kubeconfig's current one.")
+@kubeconfig_options
 @click.pass_obj
 def rent(
     services: CliServices,
@@ -115,7 +108,7 @@ def rent(
     plan.
     """
     if how != "table" and not (yes or dry_run):
-        raise click.UsageError(f"-o {how} asks no question: add --yes or --dry-run.")
+        raise click.UsageError(f"With -o {how} no question is asked: add --yes or --dry-run.")
     spec = spec_of(
         gpu=known_gpu(gpu),
         max_price=max_price,
@@ -256,7 +249,7 @@ def _print(plan: RentPlan, manifest: dict[str, Any], how: str, *, created: bool)
     elif how == "name":
         click.echo(f"request/{manifest['metadata']['namespace']}/{manifest['metadata']['name']}")
     else:
-        write(manifest if how == "yaml" else as_document(plan, created=created), how)
+        write(manifest if how == "yaml" else rent_plan(plan, created=created), how)
 
 
 def _ask_exclusive() -> bool:

@@ -2,34 +2,24 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Any
 
 from rich.console import Group
 from rich.text import Text
 
 from tgp.api.request import GPURequest
-from tgp.api.values import go_duration, rfc3339
+from tgp.api.values import go_duration
 from tgp.core.inventory.limits import NOTHING_USED, headroom_microusd
-from tgp.core.model.gpus import resource_name
 from tgp.core.model.money import CENT, dollars
 from tgp.core.model.offer import UNKNOWN_REGION, Offer
-from tgp.core.model.taints import Taint
-from tgp.core.requests.device_plugin import REQUEST
+from tgp.core.model.text import plain
+from tgp.core.reports.request_timeline import sentences
 from tgp.core.requests.purchase import Purchase, life_of, price_cap
-from tgp.interfaces.cli.foreign import foreign_provider
-from tgp.interfaces.cli.output import usd, wrapped
-from tgp.interfaces.cli.timeline import sentences
-from tgp.interfaces.documents import API_VERSION
-from tgp.interfaces.documents.plans import RentOfferItem, RentPlanDocument
-from tgp.interfaces.terminal.snapshot import age, plain
-from tgp.services.market_documents import JOINS, STOCK
-from tgp.services.request_documents import HOUR, PriceSource, RentPlan
+from tgp.interfaces.cli.output import wrapped
+from tgp.interfaces.terminal.snapshot import age
+from tgp.services.documents.rent import why_nothing
+from tgp.services.market_answers import JOINS, STOCK
+from tgp.services.request_answers import HOUR, PriceSource, RentPlan
 
-LONGEST_JOB = 63  # its pods carry its name as a label
-PROOFS = {  # image and command that list the GPUs, by resource name
-    "nvidia.com/gpu": ("nvidia/cuda:12.8.1-base-ubuntu24.04", "nvidia-smi"),
-    "amd.com/gpu": ("rocm/rocm-terminal:6.4.1", "rocm-smi"),
-}
 LABEL = 12  # columns of a line's first word
 DAY = timedelta(hours=24)
 
@@ -40,7 +30,7 @@ def render(plan: RentPlan, width: int) -> Group:
         lines.append(Text.assemble(("would rent  ", "dim"), (plain(machine(plan.choice.offer)), "bold green")))
     else:
         lines += _line("would rent", f"nothing now ({plan.choice.reason})", width, "yellow")
-        lines += [line for words in sentences(_why_nothing(plan)) for line in _line("", words, width)]
+        lines += [line for words in sentences(why_nothing(plan)) for line in _line("", words, width)]
     for label, words in rows_of(plan):
         lines += _line(label, words, width)
     if plan.stopped:
@@ -48,13 +38,6 @@ def render(plan: RentPlan, width: int) -> Group:
     for note in plan.notes:
         lines += _line("note", note, width)
     return Group(*lines)
-
-
-def _why_nothing(plan: RentPlan) -> str:
-    """If the class does not have the provider at all, that says more than the nearest offers."""
-    assert not isinstance(plan.choice, Purchase), "an offer fits"
-    foreign = foreign_provider(plan.request.spec, plan.node_class) if plan.node_class is not None else ""
-    return foreign or plan.choice.message
 
 
 def rows_of(plan: RentPlan) -> Iterator[tuple[str, str]]:
@@ -125,90 +108,6 @@ def prices_words(sources: Sequence[PriceSource], now: datetime) -> str:
         parts.append("from the class's status: " + ", ".join(f"{each.provider} ({_age(each, now)})" for each in stored))
     parts += [f"{each.provider} could not be asked: {each.why}" for each in sources if each.why]
     return "; ".join(parts)
-
-
-def as_document(plan: RentPlan, *, created: bool) -> RentPlanDocument:
-    """For programs; fields are added, never renamed."""
-    choice = plan.choice
-    meta = plan.request.metadata
-    return RentPlanDocument(
-        apiVersion=API_VERSION,
-        kind="RentPlan",
-        namespace=meta.namespace,
-        name=meta.name,
-        created=created,
-        fits=plan.fits,
-        reason=None if isinstance(choice, Purchase) else choice.reason,
-        message=None if isinstance(choice, Purchase) else plain(_why_nothing(plan)),
-        offer=_offer_item(choice, asked_now=plan.asked_now) if isinstance(choice, Purchase) else None,
-        usdPerHour=usd(plan.hourly_microusd),
-        usdForItsLife=usd(plan.expected_microusd),
-        usdAtMost=usd(plan.most_microusd),
-        nodeClass=plan.class_name or None,
-        stoppedBy=plan.stopped or None,
-        prices=[
-            {
-                "provider": each.provider,
-                "live": each.live,
-                "seenAt": rfc3339(each.seen_at) if each.seen_at is not None else None,
-                "message": plain(each.why),
-            }
-            for each in plan.price_sources
-        ],
-        exclusive=plan.request.spec.exclusive,
-        job=job_for(plan),
-        notes=[plain(note) for note in plan.notes],
-    )
-
-
-def job_for(plan: RentPlan) -> dict[str, Any]:
-    """A small Job that runs only on this machine, ready to copy."""
-    request = plan.request
-    offer = plan.choice.offer if isinstance(plan.choice, Purchase) else None
-    resource = resource_name(offer.gpu if offer is not None else request.spec.gpu_type or "")
-    image, command = PROOFS[resource]
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {
-            "name": f"on-{request.metadata.name}"[:LONGEST_JOB].rstrip("-."),
-            "namespace": request.metadata.namespace,
-        },
-        "spec": {
-            "backoffLimit": 3,
-            "template": {
-                "spec": {
-                    "restartPolicy": "Never",
-                    "nodeSelector": {REQUEST: request.metadata.name},
-                    "tolerations": [_toleration(taint) for taint in plan.taints],
-                    "containers": [
-                        {"name": "gpu", "image": image, "command": [command], "resources": {"limits": {resource: 1}}}
-                    ],
-                }
-            },
-        },
-    }
-
-
-def _toleration(taint: Taint) -> dict[str, str]:
-    said = {"operator": "Equal", "value": taint.value} if taint.value else {"operator": "Exists"}
-    return {"key": taint.key, **said, "effect": taint.effect}
-
-
-def _offer_item(buy: Purchase, *, asked_now: bool) -> RentOfferItem:
-    offer = buy.offer
-    return {
-        "provider": offer.provider,
-        "instanceType": offer.instance_type,
-        "region": offer.region,
-        "place": offer.place,
-        "gpu": offer.gpu,
-        "gpuCount": offer.gpu_count,
-        "kind": "spot" if offer.spot else "on-demand",
-        "bidUsdPerHour": usd(buy.bid_microusd),
-        "bootMode": str(offer.boot),
-        "availability": STOCK[offer.stock] if asked_now else None,
-    }
 
 
 def _size(offer: Offer) -> str:

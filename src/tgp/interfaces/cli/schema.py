@@ -5,7 +5,7 @@ from difflib import get_close_matches
 import click
 
 from tgp.interfaces.cli.output import write
-from tgp.interfaces.documents.schemas import DOCUMENTS, schema_of
+from tgp.services.documents.schemas import DOCUMENTS, schema_of
 
 
 def _kinds(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
@@ -22,8 +22,8 @@ def schema(kind: str | None, how: str | None) -> None:
     """
     if kind is not None and kind not in DOCUMENTS:
         near = get_close_matches(kind, DOCUMENTS, n=3)
-        hint = f"did you mean {', '.join(near)}? All kinds" if near else "all kinds"
-        raise click.UsageError(f"no document is of kind {kind!r}; {hint}: tgp schema")
+        hint = f"Did you mean {', '.join(near)}? " if near else ""
+        raise click.UsageError(f"No document is of kind {kind!r}. {hint}tgp schema lists all kinds.")
     chosen = [kind] if kind is not None else list(DOCUMENTS)
     how = how or ("json" if kind is not None else "name")
     if how == "name":

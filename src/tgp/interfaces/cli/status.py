@@ -6,13 +6,15 @@ from functools import partial
 
 import click
 
+from tgp.core.model.text import plain
+from tgp.interfaces.cli.cluster_options import kubeconfig_options
 from tgp.interfaces.cli.context import CliServices, RequestActions
 from tgp.interfaces.cli.interrupt import run
 from tgp.interfaces.cli.output import ROW_FORMATS, TABLES, Formats, print_rows, waiting
-from tgp.interfaces.cli.status_view import as_document, render
-from tgp.interfaces.terminal.snapshot import plain
+from tgp.interfaces.cli.status_view import render
 from tgp.ports.cluster import ClusterError
-from tgp.services.request_documents import ClusterStatus
+from tgp.services.documents.requests import status_report
+from tgp.services.request_answers import ClusterStatus
 
 LOOK_EVERY = 2.0  # seconds between two frames of --watch
 
@@ -24,8 +26,7 @@ LOOK_EVERY = 2.0  # seconds between two frames of --watch
 @click.option("--all", "every", is_flag=True, help="Also finished and failed requests.")
 @click.option("-w", "--watch", is_flag=True, help="Refresh until Ctrl-C.")
 @click.option("-o", "--output", "how", type=Formats(ROW_FORMATS), default="table", show_default=True)
-@click.option("--kubeconfig", default="", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config.")
-@click.option("--context", default="", metavar="NAME", help="Default: the kubeconfig's current one.")
+@kubeconfig_options
 @click.pass_obj
 def status(
     services: CliServices, *, namespace: str, every: bool, watch: bool, how: str, kubeconfig: str, context: str
@@ -65,4 +66,4 @@ async def _status(
 
 def _print(standing: ClusterStatus, how: str, *, every: bool) -> None:
     names = [f"request/{each.metadata.namespace}/{each.metadata.name}" for each in standing.requests]
-    print_rows(partial(render, standing, every=every), as_document(standing), "requests", names, how)
+    print_rows(partial(render, standing, every=every), status_report(standing), "requests", names, how)

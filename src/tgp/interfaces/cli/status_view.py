@@ -1,23 +1,19 @@
 """What `tgp status` prints: every request with its machine, cost, end time and pods."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from rich.console import Group
 from rich.text import Text
 
-from tgp.api.request import GPURequest
 from tgp.api.values import rfc3339
-from tgp.core.model.attempts import open_attempt
 from tgp.core.model.money import dollars, total
+from tgp.core.reports.request_timeline import RequestTimeline
 from tgp.interfaces.cli.next_step import next_lines
-from tgp.interfaces.cli.output import Cell, TableColumn, fits, table, usd, wrapped
-from tgp.interfaces.cli.timeline import RequestTimeline, timeline_of
-from tgp.interfaces.documents import API_VERSION
-from tgp.interfaces.documents.machines import RequestItem, StatusReport
-from tgp.interfaces.terminal.snapshot import age, plain
-from tgp.services.request_documents import ClusterStatus
+from tgp.interfaces.cli.output import Cell, TableColumn, fits, table, wrapped
+from tgp.interfaces.terminal.snapshot import age
+from tgp.services.documents.requests import StatusRow, status_rows
+from tgp.services.request_answers import ClusterStatus
 
 NOTHING: Cell = ("-", "dim")
 PHASES = {"Ready": "green", "Failed": "red", "Terminating": "yellow", "Finished": "dim"}
@@ -25,31 +21,8 @@ LONGEST_REASON = 24
 LONGEST_NODE = 30
 
 
-@dataclass(frozen=True, slots=True)
-class StatusRow:
-    timeline: RequestTimeline
-    gpu: str
-    provider: str
-    pods: int | None  # None: no Node, or pods may not be listed
-
-
-def rows_of(standing: ClusterStatus) -> list[StatusRow]:
-    return [_row(standing, request) for request in standing.requests]
-
-
-def _row(standing: ClusterStatus, request: GPURequest) -> StatusRow:
-    timeline = timeline_of(request, standing.now)
-    attempt = open_attempt(request.status.attempts)
-    offer = attempt.offer if attempt is not None else None
-    gpu = (offer.gpu_type if offer is not None else None) or request.spec.gpu_type or ""
-    node = "" if timeline.over else timeline.node
-    pods = None if standing.pods is None or not node else standing.pods.get(node, 0)
-    provider = offer.provider if offer is not None else ""
-    return StatusRow(timeline, f"{request.spec.gpu_count}x {gpu}" if gpu else "", provider, pods)
-
-
 def render(standing: ClusterStatus, width: int, *, every: bool = False) -> Group:
-    rows = rows_of(standing)
+    rows = status_rows(standing)
     shown = [row for row in rows if every or not row.timeline.over]
     lines: list[Text] = table(columns(shown, standing.now, width), width) if shown else []
     lines += [Text()] if shown else []
@@ -106,37 +79,6 @@ def next_command(shown: Sequence[StatusRow]) -> str:
     if waiting:
         return f"tgp why request/{waiting[0].key}"
     return f"tgp watch request/{shown[0].timeline.key}" if shown else "tgp rent --help"
-
-
-def as_document(standing: ClusterStatus) -> StatusReport:
-    """For programs: every request, the finished ones too; fields are added, never renamed."""
-    rows = rows_of(standing)
-    living = [row for row in rows if not row.timeline.over]
-    return StatusReport(
-        apiVersion=API_VERSION,
-        kind="StatusReport",
-        asOf=rfc3339(standing.now),
-        usdPerHour=usd(sum(row.timeline.hourly_microusd or 0 for row in living)),
-        requests=[_item(row) for row in rows],
-    )
-
-
-def _item(row: StatusRow) -> RequestItem:
-    timeline = row.timeline
-    return {
-        "namespace": timeline.key.namespace,
-        "name": timeline.key.name,
-        "phase": timeline.phase,
-        "reason": timeline.cause.reason if timeline.cause is not None else None,
-        "message": plain(timeline.message),
-        "gpu": row.gpu or None,
-        "provider": row.provider or None,
-        "node": timeline.node or None,
-        "usdPerHour": usd(timeline.hourly_microusd),
-        "usdSpent": usd(timeline.spent_microusd),
-        "endsAt": rfc3339(timeline.ends_at) if timeline.ends_at is not None else None,
-        "pods": row.pods,
-    }
 
 
 def _reason(timeline: RequestTimeline) -> Cell:

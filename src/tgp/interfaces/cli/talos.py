@@ -6,11 +6,10 @@ from typing import Any
 
 import click
 
-from tgp.api.common import PROVIDERS, canonical_provider
+from tgp.api.common import OWNED_PROVIDER, PROVIDERS, canonical_provider
 from tgp.api.decoding import strict
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.core.joining.talos.class_templates import (
-    OWNED_PROVIDER,
     ClassTemplate,
     UnreadTemplate,
     configs_of,
@@ -29,16 +28,16 @@ from tgp.core.model.mesh import Backend
 from tgp.core.model.secret import Secret
 from tgp.core.model.talos import TalosVersion, read_version
 from tgp.interfaces.cli.class_file import classes_in, read_text
-from tgp.interfaces.cli.cluster_options import cluster_options
-from tgp.interfaces.cli.completion import live_names
+from tgp.interfaces.cli.cluster_options import class_option, cluster_options, document_output
 from tgp.interfaces.cli.context import CliServices, TalosActions
 from tgp.interfaces.cli.interrupt import run
-from tgp.interfaces.cli.output import Formats, show, terminal_width, waiting, write
+from tgp.interfaces.cli.output import show, terminal_width, waiting, write
 from tgp.interfaces.cli.request_name import read_name
 from tgp.interfaces.cli.talos_join import join_secret
-from tgp.interfaces.cli.talos_view import Examined, as_document, examine, exit_code
+from tgp.interfaces.cli.talos_view import examine
 from tgp.interfaces.cli.talos_view import render as drawn
-from tgp.services.talos_documents import ConfigChoice, Spread
+from tgp.services.documents.templates import Examined, exit_code, template_check
+from tgp.services.talos_answers import ConfigChoice, Spread
 
 REFUSED = 1
 REAL = tuple(
@@ -83,17 +82,10 @@ talos.add_command(join_secret)
 
 @talos.command()
 @click.argument("file", default="", metavar="[FILE|-]")
-@click.option(
-    "--class",
-    "node_class",
-    default="",
-    metavar="NAME",
-    shell_complete=live_names("class", bare=True),
-    help="The template of a class in the cluster.",
-)
+@class_option("The template of a class in the cluster.")
 @_talos
 @_backend
-@click.option("-o", "--output", "how", type=Formats(["table", "json", "yaml"]), default="table", show_default=True)
+@document_output
 @cluster_options
 @click.pass_obj
 def check(
@@ -126,7 +118,7 @@ def check(
         width = terminal_width()
         show(drawn(examined, width, _following(file, node_class, examined)), width)
     else:
-        write(as_document(examined), how)
+        write(template_check(examined), how)
     raise SystemExit(exit_code(examined))
 
 
@@ -172,14 +164,7 @@ def _following(file: str, node_class: str, examined: list[Examined]) -> str:
 
 
 @talos.command()
-@click.option(
-    "--class",
-    "node_class",
-    default="",
-    metavar="NAME",
-    shell_complete=live_names("class", bare=True),
-    help="A class of the cluster.",
-)
+@class_option("A class of the cluster.")
 @click.option(
     "--class-file", default="", metavar="FILE", help="A class, or a template, in a file; no cluster is needed."
 )

@@ -6,6 +6,8 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import click
+from rich.console import Group
+from rich.text import Text
 
 from tgp.core.joining.mesh.endpoint_reach import out_of_reach
 from tgp.core.joining.talos.join_source import Taken, take
@@ -17,8 +19,8 @@ from tgp.interfaces.cli.cluster_options import cluster_options
 from tgp.interfaces.cli.confirm import agreed
 from tgp.interfaces.cli.context import CliServices, TalosActions
 from tgp.interfaces.cli.interrupt import BegunSteps, run
-from tgp.interfaces.cli.output import Formats, show, terminal_width, write
-from tgp.interfaces.cli.talos_join_view import change_of, render
+from tgp.interfaces.cli.next_step import next_lines
+from tgp.interfaces.cli.output import Formats, TableColumn, show, table, terminal_width, wrapped, write
 
 USUAL_NAMESPACE = "tgp-system"
 
@@ -63,7 +65,7 @@ def join_secret(
         raise click.ClickException(f"{file} does not contain what the join Secret needs:{problems}") from error
     if not force and (why := out_of_reach(taken.data["endpoint"])):
         raise click.ClickException(
-            f"endpoint {taken.data['endpoint']}: {why}, which a rented machine cannot reach. Every machine would be "
+            f"Endpoint {taken.data['endpoint']}: {why}, which a rented machine cannot reach. Every machine would be "
             "billed until its join deadline. Set --endpoint to the control plane's address in the mesh; or use "
             "--force if a route leads there (tailscaleConfig.acceptRoutes, wireGuardConfig.allowedIPs)."
         )
@@ -125,3 +127,56 @@ def _refuse_what_stays(known: Mapping[str, str], data: Mapping[str, str], where:
         raise click.ClickException(
             f"The operator would still refuse {where}: {'; '.join(read)}. Remove that key first."
         )
+
+
+PUBLIC = frozenset({"endpoint", "cluster-name", "pod-subnets", "service-subnets", "dns-domain"})
+
+
+STYLES = {"new": "green", "other": "yellow", "gone": "yellow", "same": "dim"}
+
+
+def change_of(data: Mapping[str, str], known: Mapping[str, str]) -> dict[str, str]:
+    """By key: new, other, gone. Unchanged keys and keys that are not tgp's are left out."""
+    changes = {key: "new" if key not in known else "other" for key in data if known.get(key) != data[key]}
+    return changes | {key: "gone" for key in (*NEEDED, *OPTIONAL) if key in known and key not in data}
+
+
+def render(taken: Taken, known: Mapping[str, str] | None, width: int, following: str = "") -> Group:
+    """`known`: what the cluster has; None: the cluster was not read."""
+    changes = change_of(taken.data, known) if known is not None else {}
+    keys = [*taken.data, *(key for key, what in changes.items() if what == "gone")]
+    columns = [
+        TableColumn("KEY", tuple((key, "bold") for key in keys)),
+        TableColumn("FROM", tuple((taken.places.get(key, "—") if key in taken.data else "—", "") for key in keys)),
+        TableColumn(
+            "VALUE", tuple((_value(taken.data.get(key)) if key in PUBLIC else _hidden(taken, key), "") for key in keys)
+        ),
+    ]
+    if known is not None:
+        said = [changes.get(key, "same") for key in keys]
+        columns.insert(1, TableColumn("", tuple((word, STYLES[word]) for word in said)))
+    lines = [
+        *wrapped(
+            f"Secret {JOIN_SECRET}, from {taken.source}. The Secret holds what a worker needs, and no CA key.", width
+        ),
+        Text(),
+        *table(columns, width),
+    ]
+    if taken.left:
+        lines += [Text(), Text("left out:", "dim")]
+        lines += [line for words in taken.left for line in wrapped(words, width, first="  · ", rest="    ")]
+    lines.append(Text())
+    if following:
+        lines += next_lines(following)
+    return Group(*lines)
+
+
+def _value(value: str | None) -> str:
+    return value if value is not None else ""
+
+
+def _hidden(taken: Taken, key: str) -> str:
+    value = taken.data.get(key)
+    if value is None:
+        return ""
+    return "a certificate" if key.endswith(".crt") else f"*** ({len(value)} characters)"

@@ -17,16 +17,18 @@ from tgp.api.field_error import Invalid
 from tgp.api.values import duration
 from tgp.core.model.money import total
 from tgp.core.model.object_key import ObjectKey
+from tgp.core.reports.request_timeline import RequestTimeline, timeline_of
+from tgp.interfaces.cli.cluster_options import document_output, kubeconfig_options
 from tgp.interfaces.cli.completion import live_names
 from tgp.interfaces.cli.context import CliServices, RequestActions
 from tgp.interfaces.cli.interrupt import BegunSteps, run
 from tgp.interfaces.cli.next_step import next_lines
-from tgp.interfaces.cli.output import Formats, terminal_width, write
+from tgp.interfaces.cli.output import terminal_width, write
 from tgp.interfaces.cli.request_name import read_name
-from tgp.interfaces.cli.timeline import RequestTimeline, timeline_of
-from tgp.interfaces.cli.watch_view import WatchPrinter, as_document, render
+from tgp.interfaces.cli.watch_view import WatchPrinter, render
 from tgp.ports.cluster import ClusterError
-from tgp.services.request_documents import Look
+from tgp.services.documents.requests import request_timeline
+from tgp.services.request_answers import Look
 
 NOT_REACHED = 1
 ONLY_WATCHED = "Nothing was changed: the request continues."
@@ -56,9 +58,8 @@ def _length(_ctx: click.Context, _param: click.Parameter, value: str | None) -> 
     "--until", type=click.Choice(["ready", "gone"]), help="Stop there. Default: follow the machine until it is gone."
 )
 @click.option("--timeout", callback=_length, metavar="LENGTH", help="Give up after this time: 90s, 10m.")
-@click.option("-o", "--output", "how", type=Formats(["table", "json", "yaml"]), default="table", show_default=True)
-@click.option("--kubeconfig", default="", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config.")
-@click.option("--context", default="", metavar="NAME", help="Default: the kubeconfig's current one.")
+@document_output
+@kubeconfig_options
 @click.pass_obj
 def watch(
     services: CliServices,
@@ -211,7 +212,7 @@ class DocumentLines:
         self._printed: dict[str, object] = {}
 
     def show(self, timeline: RequestTimeline, look: Look) -> None:
-        current = as_document(timeline, look.now)
+        current = request_timeline(timeline, look.now)
         same = {name: value for name, value in current.items() if name not in {"at", "usdSpent"}}
         if same != self._printed and not look.trouble:
             self._write(current)
@@ -229,7 +230,7 @@ class DocumentLines:
 
     def gone(self, timeline: RequestTimeline | None, look: Look) -> None:
         if timeline is not None:
-            self._write({**as_document(timeline, look.now), "phase": "Gone", "over": True})
+            self._write({**request_timeline(timeline, look.now), "phase": "Gone", "over": True})
 
     def end(self, timeline: RequestTimeline) -> None:
         """The last document is the end."""

@@ -10,12 +10,11 @@ from tgp.api.values import rfc3339
 from tgp.core.model.event import Event
 from tgp.core.model.money import dollars, total
 from tgp.core.model.object_key import ObjectKey
-from tgp.interfaces.cli.output import usd, wrapped
-from tgp.interfaces.cli.timeline import RequestTimeline, StepMark, TimelineStep
-from tgp.interfaces.documents import API_VERSION
-from tgp.interfaces.documents.machines import RequestTimelineDocument
-from tgp.interfaces.terminal.snapshot import age, moment, plain
-from tgp.services.request_documents import Look
+from tgp.core.model.text import plain
+from tgp.core.reports.request_timeline import RequestTimeline, StepMark, TimelineStep
+from tgp.interfaces.cli.output import wrapped
+from tgp.interfaces.terminal.snapshot import age, moment
+from tgp.services.request_answers import Look
 
 EVENTS_SHOWN = 6  # the newest; older ones are on the object
 MARKS = {
@@ -137,34 +136,3 @@ class WatchPrinter:
             said = f": {timeline.message}" if timeline.message else ""
             money = f" [{money_words(timeline)}]" if timeline.spent_microusd or timeline.hourly_microusd else ""
             yield f"{rfc3339(now)} = {timeline.phase}{why}{said}{money}"
-
-
-def as_document(timeline: RequestTimeline, now: datetime) -> RequestTimelineDocument:
-    """For programs; fields are added, never renamed."""
-    cause = timeline.cause
-    return RequestTimelineDocument(
-        apiVersion=API_VERSION,
-        kind="RequestTimeline",
-        namespace=timeline.key.namespace,
-        name=timeline.key.name,
-        at=rfc3339(now),
-        phase=timeline.phase,
-        reason=cause.reason if cause is not None else None,
-        message=plain(timeline.message),
-        ready=timeline.ready,
-        over=timeline.over,
-        node=timeline.node or None,
-        usdPerHour=usd(timeline.hourly_microusd),
-        usdSpent=usd(timeline.spent_microusd),
-        endsAt=rfc3339(timeline.ends_at) if timeline.ends_at is not None else None,
-        steps=[
-            {
-                "name": step.name,
-                "state": str(step.mark),
-                "at": rfc3339(step.at) if step.at is not None else None,
-                "tookSeconds": step.took.total_seconds() if step.took is not None else None,
-                "note": plain(step.note),
-            }
-            for step in timeline.steps
-        ],
-    )

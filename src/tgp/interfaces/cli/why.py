@@ -8,20 +8,21 @@ from rich.console import Group
 
 from tgp.core.model.object_key import ObjectKey
 from tgp.interfaces.cli import why_view
+from tgp.interfaces.cli.cluster_options import document_output, kubeconfig_options
 from tgp.interfaces.cli.completion import live_names
 from tgp.interfaces.cli.context import CliServices
 from tgp.interfaces.cli.interrupt import run
-from tgp.interfaces.cli.output import Formats, show, terminal_width, waiting, write
+from tgp.interfaces.cli.output import show, terminal_width, waiting, write
 from tgp.interfaces.cli.request_name import read_subject
 from tgp.ports.cluster import ClusterError
+from tgp.services.documents.requests import request_reason
 
 
 @click.command()
 @click.argument("name", metavar="KIND/NAME", shell_complete=live_names("request", "node", "pod", "pool", "budget"))
 @click.option("-n", "--namespace", default="", metavar="NAME", help="Default: the kubeconfig's.")
-@click.option("-o", "--output", "how", type=Formats(["table", "json", "yaml"]), default="table", show_default=True)
-@click.option("--kubeconfig", default="", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config.")
-@click.option("--context", default="", metavar="NAME", help="Default: the kubeconfig's current one.")
+@document_output
+@kubeconfig_options
 @click.pass_obj
 def why(services: CliServices, *, name: str, namespace: str, how: str, kubeconfig: str, context: str) -> None:
     """Explain the state of a request, a pod, a Node, a pool or a budget.
@@ -50,21 +51,23 @@ async def _ask(
     if kind == "request":
         async with services.requests(*where) as requests:
             asked = await requests.enquire(key)
-        return why_view.render(asked, width), why_view.as_document(asked)
+        return why_view.render(asked, width), request_reason(asked)
     if kind == "budget":
         from tgp.interfaces.cli import budgets_view
+        from tgp.services.documents.budgets import budget_enquiry
 
         async with services.budgets(*where) as budgets:
             budget = await budgets.enquire(key)
-        return budgets_view.render_budget(budget, width), budgets_view.budget_document(budget)
-    from tgp.interfaces.cli import why_plan_view  # loads the planner: not needed for a request
+        return budgets_view.render_budget(budget, width), budget_enquiry(budget)
+    from tgp.interfaces.cli import why_plan_view  # these load the planner: not needed for a request
+    from tgp.services.documents.reasons import node_reason, pod_reason, pool_reason
 
     async with services.plans(*where) as plans:
         if kind == "pod":
             pod = await plans.pod(key)
-            return why_plan_view.render_pod(pod, width), why_plan_view.pod_document(pod)
+            return why_plan_view.render_pod(pod, width), pod_reason(pod)
         if kind == "node":
             node = await plans.node(key.name)
-            return why_plan_view.render_node(node, width), why_plan_view.node_document(node)
+            return why_plan_view.render_node(node, width), node_reason(node)
         pool = await plans.pool(key)
-        return why_plan_view.render_pool(pool, width), why_plan_view.pool_document(pool)
+        return why_plan_view.render_pool(pool, width), pool_reason(pool)

@@ -7,7 +7,6 @@ from rich.console import Group
 from rich.text import Text
 
 from tgp.api.request import GPURequest
-from tgp.api.values import rfc3339
 from tgp.core.model.attempts import attempts_of, open_attempt
 from tgp.core.model.costs import hourly_of, read_amount
 from tgp.core.model.kube_object import KubeObject
@@ -18,22 +17,19 @@ from tgp.core.pools.limits import limit_amount
 from tgp.core.pools.planner.world import LimitRoom
 from tgp.core.pools.status import would_have_paid
 from tgp.interfaces.cli.next_step import next_lines
-from tgp.interfaces.cli.output import cut, usd
-from tgp.interfaces.cli.plan_view import (
-    as_document,
-    counted,
-    labelled,
-    labelled_line,
-    order_item,
-    order_words,
-    pod_item,
-    pod_names,
-    reason_item,
+from tgp.interfaces.cli.output import cut
+from tgp.interfaces.cli.plan_view import counted, labelled, labelled_line, order_words, pod_names
+from tgp.interfaces.terminal.snapshot import age, moment
+from tgp.services.documents.reasons import (
+    hourly_of_machine,
+    next_for_node,
+    next_for_pod,
+    next_for_pool,
+    phase_of,
+    reason_of_pod,
+    state_of_pod,
 )
-from tgp.interfaces.documents import API_VERSION
-from tgp.interfaces.documents.plans import NodeReason, PodReason, PoolReasonDocument, RentedItem, WouldHaveCostItem
-from tgp.interfaces.terminal.snapshot import age, moment, plain
-from tgp.services.plan_documents import NodeEnquiry, PodEnquiry, PoolEnquiry
+from tgp.services.plan_answers import NodeEnquiry, PodEnquiry, PoolEnquiry
 
 WAITING = ("Waits", "SchedulingGated", "BudgetGate", "NotScheduledYet", "NoGPU")
 EVENTS_SHOWN = 2  # the newest
@@ -47,15 +43,15 @@ REASONS_SHOWN = 8
 
 def render_pod(asked: PodEnquiry, width: int) -> Group:
     good = asked.reason in ("Scheduled", "Succeeded")
-    state = asked.pod.phase if asked.reason == asked.pod.phase else f"{asked.pod.phase} ({_pod_reason(asked)})"
+    state = asked.pod.phase if asked.reason == asked.pod.phase else f"{asked.pod.phase} ({reason_of_pod(asked)})"
     heading = _heading(f"pod {asked.pod.key}", state, _amounts(asked.pod.requests), good=good)
-    return _screen(heading, pod_rows(asked), _pod_next(asked), width)
+    return _screen(heading, pod_rows(asked), next_for_pod(asked), width)
 
 
 def pod_rows(asked: PodEnquiry) -> Iterator[tuple[str, str]]:
     pod, now = asked.pod, asked.now
     label = "waits for" if asked.reason in WAITING else "runs" if asked.reason == "Scheduled" else "state"
-    yield label, _pod_state(asked)
+    yield label, state_of_pod(asked)
     since = pod.unplaced_since if not pod.node else pod.started_at or pod.accepted_at
     if since is not None:
         yield "since", _since(since, now)
@@ -85,27 +81,6 @@ def pod_rows(asked: PodEnquiry) -> Iterator[tuple[str, str]]:
         yield from labelled("not seen", asked.plan.unseen)
 
 
-def _pod_reason(asked: PodEnquiry) -> str:
-    """For an alert: of a pod that no pool serves, the reason of the first pool."""
-    unserved = asked.unserved
-    return unserved.reasons[0].reason if unserved is not None and unserved.reasons else asked.reason
-
-
-def _pod_state(asked: PodEnquiry) -> str:
-    if asked.reason != "Waits":
-        return asked.message
-    if (placed := asked.placed) is not None:
-        if placed.coming and asked.bought:
-            return f"the machine of request {asked.bought[0].key}, which was ordered for it"
-        if placed.coming:
-            return f"the machine of request {placed.where}, which is on its way: it has room for the pod"
-        return f"the scheduler: Node {placed.where} has room for the pod"
-    if asked.order is not None:
-        only = any(each.key == asked.order.pool and each.observes for each in asked.plan.pools) if asked.plan else False
-        return f"a machine: pool {asked.order.pool}{', which only observes,' if only else ''} would buy one now"
-    return "a machine: no pool serves the pod now"
-
-
 def _reasons(asked: PodEnquiry) -> Iterator[str]:
     assert asked.unserved is not None, "checked by the caller"
     for each in asked.unserved.reasons[:REASONS_SHOWN]:
@@ -118,51 +93,6 @@ def _event(asked: PodEnquiry, number: int) -> str:
     return cut(f"{when}{event.reason}: {event.message}", LONGEST_EVENT)
 
 
-def _pod_next(asked: PodEnquiry) -> str:
-    if asked.bought:
-        return f"tgp watch {asked.bought[0].key}"
-    if asked.plan is not None and asked.plan.hold:
-        return "tgp release"
-    if asked.pod.node:
-        return f"tgp why node/{asked.pod.node}"
-    if asked.reason in ("BudgetGate", "BudgetUsedUp"):
-        return f"kubectl get gwb -n {asked.pod.key.namespace}"
-    return (
-        "tgp plan"
-        if asked.plan is not None
-        else f"kubectl describe pod {asked.pod.key.name} -n {asked.pod.key.namespace}"
-    )
-
-
-def pod_document(asked: PodEnquiry) -> PodReason:
-    """For programs; fields are added, never renamed."""
-    placed, unserved = asked.placed, asked.unserved
-    return PodReason(
-        apiVersion=API_VERSION,
-        kind="PodReason",
-        **pod_item(asked.pod),
-        at=rfc3339(asked.now),
-        phase=asked.pod.phase,
-        reason=_pod_reason(asked),
-        message=plain(_pod_state(asked)),
-        since=_moment(asked.pod.unplaced_since),
-        node=asked.pod.node or None,
-        machine=_machine_item(asked.machine) if asked.machine is not None else None,
-        ordered=[_machine_item(record) for record in asked.bought],
-        wouldBuy=order_item(asked.order) if asked.order is not None else None,
-        hasRoomOn=None if placed is None else {"where": placed.where, "onItsWay": placed.coming},
-        unserved=None if unserved is None else [reason_item(each) for each in unserved.reasons],
-        ownUsdPerGpuHour=usd(asked.own_price_microusd),
-        ownPriceUntil=_moment(asked.own_price_until),
-        gang=asked.gang or None,
-        events=[
-            {"at": _moment(event.at), "reason": event.reason, "message": plain(event.message)} for event in asked.events
-        ],
-        unseen=list(asked.plan.unseen) if asked.plan is not None else [],
-        next=_pod_next(asked),
-    )
-
-
 # -- a Node ------------------------------------------------------------------------------------------------------------
 
 
@@ -170,7 +100,7 @@ def render_node(asked: NodeEnquiry, width: int) -> Group:
     ready = {True: "Ready", False: "NotReady", None: "Unknown"}[asked.node.ready]
     rented = _price_words(asked.request) if asked.request is not None else ""
     heading = _heading(f"node {asked.node.name}", ready, rented, good=asked.node.ready is True)
-    return _screen(heading, node_rows(asked), _node_next(asked), width)
+    return _screen(heading, node_rows(asked), next_for_node(asked), width)
 
 
 def node_rows(asked: NodeEnquiry) -> Iterator[tuple[str, str]]:
@@ -203,35 +133,6 @@ def node_rows(asked: NodeEnquiry) -> Iterator[tuple[str, str]]:
     yield from labelled("not seen", asked.unseen)
 
 
-def _node_next(asked: NodeEnquiry) -> str:
-    return (
-        f"tgp why request/{asked.request.key}"
-        if asked.request is not None
-        else f"kubectl describe node {asked.node.name}"
-    )
-
-
-def node_document(asked: NodeEnquiry) -> NodeReason:
-    """For programs; fields are added, never renamed."""
-    return NodeReason(
-        apiVersion=API_VERSION,
-        kind="NodeReason",
-        name=asked.node.name,
-        at=rfc3339(asked.now),
-        ready=asked.node.ready,
-        machine=_machine_item(asked.request) if asked.request is not None else None,
-        pool=str(asked.pool) if asked.pool is not None else None,
-        usedBy=[pod_item(pod) for pod in asked.users],
-        otherPods=asked.others,
-        ends=plain(asked.ends) or None,
-        kept=[plain(words) for words in asked.kept],
-        idleSince=_moment(asked.idle_since),
-        deletedAt=_moment(asked.deleted_at),
-        unseen=list(asked.unseen),
-        next=_node_next(asked),
-    )
-
-
 # -- a pool ------------------------------------------------------------------------------------------------------------
 
 
@@ -239,7 +140,7 @@ def render_pool(asked: PoolEnquiry, width: int) -> Group:
     note = asked.note
     state = "Observe" if note.observes else "Stopped" if note.stopped else "Active"
     heading = _heading(f"pool {asked.pool.key}", state, f"class {note.class_name}", good=not note.stopped)
-    return _screen(heading, pool_rows(asked), _pool_next(asked), width)
+    return _screen(heading, pool_rows(asked), next_for_pool(asked), width)
 
 
 def pool_rows(asked: PoolEnquiry) -> Iterator[tuple[str, str]]:
@@ -255,7 +156,7 @@ def pool_rows(asked: PoolEnquiry) -> Iterator[tuple[str, str]]:
     yield "pods", f"{counted(waiting, 'pod')} {'waits' if waiting == 1 else 'wait'} for a machine of any pool"
     yield from labelled("would buy", (order_words(order) for order in asked.orders))
     yield from labelled("not served", _grouped_reasons(asked))
-    every_hour = sum(_hourly(record) or 0 for record in asked.machines)
+    every_hour = sum(hourly_of_machine(record) or 0 for record in asked.machines)
     yield (
         "machines",
         f"{counted(len(asked.machines), 'request')}, {dollars(every_hour)} an hour" if asked.machines else "none",
@@ -294,47 +195,6 @@ def _room_words(room: LimitRoom) -> str:
     return f"{room.name}: {limit_amount(room.resource, room.left)} left"
 
 
-def _pool_next(asked: PoolEnquiry) -> str:
-    if asked.plan.hold:
-        return "tgp release"
-    if asked.note.stopped:
-        return f"kubectl describe gpunodeclass {asked.note.class_name}"
-    return f"tgp why pod/{asked.unserved[0][0].key}" if asked.unserved else "tgp plan"
-
-
-def pool_document(asked: PoolEnquiry) -> PoolReasonDocument:
-    """For programs; fields are added, never renamed."""
-    reason, _, message = asked.note.stopped.partition(": ")
-    return PoolReasonDocument(
-        apiVersion=API_VERSION,
-        kind="PoolReason",
-        namespace=asked.pool.key.namespace,
-        name=asked.pool.key.name,
-        at=rfc3339(asked.now),
-        nodeClass=asked.note.class_name,
-        observes=asked.note.observes,
-        stopped={"reason": reason, "message": plain(message)} if asked.note.stopped else None,
-        pauseReason=asked.plan.hold or None,
-        waitingPods=asked.plan.pods,
-        wouldBuy=[order_item(order) for order in asked.orders],
-        wouldHaveCost=_would_have_cost_item(asked),
-        unserved=[{"pod": pod_item(pod), **reason_item(each)} for pod, each in asked.unserved],
-        machines=[_machine_item(record) for record in asked.machines],
-        limits=[{"name": room.name, "resource": room.resource, "left": room.left} for room in asked.limits],
-        prices=as_document(asked.plan, None, None)["prices"],
-        unseen=list(asked.plan.unseen),
-        next=_pool_next(asked),
-    )
-
-
-def _would_have_cost_item(asked: PoolEnquiry) -> WouldHaveCostItem | None:
-    cost = asked.pool.value.status.would_have_cost if asked.pool.value is not None else None
-    if cost is None:
-        return None
-    paid = usd(would_have_paid(cost, asked.now))
-    return {"usd": paid, "usdPerHour": usd(read_amount(cost.hourly_cost)), "since": rfc3339(cost.since)}
-
-
 # -- parts -------------------------------------------------------------------------------------------------------------
 
 
@@ -354,18 +214,9 @@ def _since(at: datetime, now: datetime) -> str:
     return f"{moment(at, now)}, {age(now - at)} ago"
 
 
-def _moment(at: datetime | None) -> str | None:
-    return None if at is None else rfc3339(at)
-
-
 def _amounts(requests: Resources) -> str:
     others = [f"{amount} {name}" for name, amount in requests.others if amount]
     return ", ".join([*others, *([f"{requests.cpu_milli / 1000:g} CPU"] if requests.cpu_milli else [])])
-
-
-def _hourly(record: KubeObject[GPURequest]) -> int | None:
-    attempt = open_attempt(attempts_of(record))
-    return hourly_of(attempt) if attempt is not None else None
 
 
 def _price_words(record: KubeObject[GPURequest]) -> str:
@@ -378,18 +229,4 @@ def _price_words(record: KubeObject[GPURequest]) -> str:
 
 
 def _machine_words(record: KubeObject[GPURequest]) -> str:
-    return f"request {record.key} ({_phase(record)}), {_price_words(record)}"
-
-
-def _phase(record: KubeObject[GPURequest]) -> str:
-    return (record.value.status.phase if record.value is not None else None) or "Pending"
-
-
-def _machine_item(record: KubeObject[GPURequest]) -> RentedItem:
-    return {
-        "namespace": record.key.namespace,
-        "name": record.key.name,
-        "phase": _phase(record),
-        "node": record.value.status.node_name if record.value is not None else None,
-        "usdPerHour": usd(_hourly(record)),
-    }
+    return f"request {record.key} ({phase_of(record)}), {_price_words(record)}"

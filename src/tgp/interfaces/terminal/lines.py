@@ -1,6 +1,7 @@
 """Snapshots as lines, for pipes and logs: only what changed since the last call."""
 
-from tgp.interfaces.terminal.snapshot import EventRow, ObjectRow, ScenarioLine, Snapshot, moment, plain
+from tgp.core.model.text import plain
+from tgp.interfaces.terminal.snapshot import EventRow, ObjectRow, ScenarioLine, Snapshot, moment
 
 
 class SnapshotLines:

@@ -171,8 +171,3 @@ def age(length: timedelta) -> str:
     if hours < 8:
         return f"{hours}h{minutes % 60}m" if minutes % 60 else f"{hours}h"
     return f"{hours}h" if hours < 48 else f"{hours // 24}d"
-
-
-def plain(text: str) -> str:
-    """Text from a cluster on one line, without characters that could move the cursor."""
-    return "".join(character if character.isprintable() else " " for character in " ".join(text.split()))

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from tgp.core.model.money import total
-from tgp.interfaces.terminal.snapshot import Snapshot, age, plain
+from tgp.core.model.text import plain
+from tgp.interfaces.terminal.snapshot import Snapshot, age
 
 
 @dataclass(frozen=True, slots=True)

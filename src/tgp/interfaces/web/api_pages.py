@@ -118,76 +118,56 @@ def _key_of(text: str) -> tuple[str, str]:
 
 
 # -- what each answers -------------------------------------------------------------------------------------------------
-# Views are imported when they are first asked for: they load what draws tables.
 
 
 async def _requests(view: "OperatorView", question: Question) -> Mapping[str, Any]:
-    from tgp.interfaces.cli.status_view import as_document
-
-    return as_document(await view.status(question.namespace))
+    return await view.requests(question.namespace)
 
 
 async def _pools(view: "OperatorView", question: Question) -> Mapping[str, Any]:
-    from tgp.interfaces.web.kind_lists import pool_list
-
-    return pool_list(view.pools(question.namespace), view.reads.now())
+    return view.pools(question.namespace)
 
 
 async def _classes(view: "OperatorView", question: Question) -> Mapping[str, Any]:  # noqa: ARG001 - they have no namespace
-    from tgp.interfaces.web.kind_lists import class_list
-
-    return class_list(view.classes(), view.reads.now())
+    return view.classes()
 
 
 async def _budgets(view: "OperatorView", question: Question) -> Mapping[str, Any]:
-    from tgp.interfaces.cli.budgets_view import as_document
-
-    return as_document(await view.budgets(question.namespace))
+    return await view.budgets(question.namespace)
 
 
 async def _nodes(view: "OperatorView", question: Question) -> Mapping[str, Any]:  # noqa: ARG001 - they have no namespace
-    from tgp.interfaces.cli.nodes import as_document
-
-    return as_document(await view.nodes())
+    return await view.nodes()
 
 
 async def _cost(view: "OperatorView", question: Question) -> Mapping[str, Any]:
-    from tgp.interfaces.cli.cost_view import as_document
-
     by = word(question.call, "by") or "provider"
     if by not in BY:
         raise BadQuestion(f"by: {by[:64]!r} is not one of {', '.join(BY)}")
     try:
-        bill = await view.cost(question.namespace, word(question.call, "month"), by)
+        return await view.cost(question.namespace, word(question.call, "month"), by)
     except ValueError as error:
         raise BadQuestion(f"month: write 2026-11; {str(error)[:200]}") from error
-    return as_document(bill)
 
 
 async def _plan(view: "OperatorView", question: Question) -> Mapping[str, Any]:
-    from tgp.interfaces.cli.plan_view import as_document
-
-    return as_document(await view.plan(question.namespace), None, None)
+    return await view.plan(question.namespace)
 
 
 async def _why(view: "OperatorView", question: Question) -> Mapping[str, Any]:
-    from tgp.interfaces.cli import budgets_view, why_plan_view, why_view
-
     match question.names["kind"]:
         case "request":
-            return why_view.as_document(await view.why_request(question.key))
+            return await view.why_request(question.key)
         case "pod":
-            return why_plan_view.pod_document(await view.why_pod(question.key))
+            return await view.why_pod(question.key)
         case "pool":
-            return why_plan_view.pool_document(await view.why_pool(question.key))
+            return await view.why_pool(question.key)
         case _:
-            return budgets_view.budget_document(await view.why_budget(question.key))
+            return await view.why_budget(question.key)
 
 
 async def _why_node(view: "OperatorView", question: Question) -> Mapping[str, Any]:
-    from tgp.interfaces.cli.why_plan_view import node_document
-
-    return node_document(await view.why_node(question.names["name"]))
+    return await view.why_node(question.names["name"])
 
 
 def _listed(name: str, summary: str, kind: str, *, namespaced: bool = True) -> PageDescription:

@@ -10,7 +10,6 @@ from tgp.core.access.rights import ListRight, PageRight
 from tgp.core.model import gpus
 from tgp.core.model.price_book import PriceBook
 from tgp.core.model.prices import MICRO, NotAPrice, hourly_microusd
-from tgp.interfaces.offer_list import KIND, offer_list
 from tgp.interfaces.web.pages import JSON_TYPE, NAMESPACE_PARAMETER, PageDescription, Parameters
 from tgp.interfaces.web.questions import (
     LONGEST,
@@ -25,8 +24,9 @@ from tgp.interfaces.web.questions import (
 )
 from tgp.ports.compute import Compute
 from tgp.ports.http import Call, Pairs, Reply
+from tgp.services.documents.market import OFFER_LIST, offer_list
 from tgp.services.market import offer_answer
-from tgp.services.market_documents import OfferQuestion
+from tgp.services.market_answers import OfferQuestion
 
 MOST_GPUS, MOST_VRAM_GIB = 64, 1024
 MOST_ROWS = 10_000
@@ -50,7 +50,7 @@ OFFERS = PageDescription(
     "/api/v1/offers",
     "offers",
     "Offers that the operator knows, best first: as `tgp offers -o json` prints them",
-    kinds=(KIND,),
+    kinds=(OFFER_LIST,),
     parameters=PARAMETERS,
     namespaced=True,
     of_leader=True,

@@ -45,7 +45,7 @@ class OpenApiPage:
 
 def openapi(pages: Iterable[PageDescription]) -> dict[str, Any]:
     """Each answers a GET."""
-    from tgp.interfaces.documents.schemas import components  # all types of documents: not needed before
+    from tgp.services.documents.schemas import components  # all types of documents: not needed before
 
     described = sorted(pages, key=lambda page: page.path)
     references, parts = components(tuple(sorted({kind for page in described for kind in page.kinds})))

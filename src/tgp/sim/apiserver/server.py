@@ -6,6 +6,8 @@ Nothing in between waits, so each request is one step as seen by every other.
 
 import asyncio
 from collections.abc import Mapping
+from datetime import datetime
+from email.utils import format_datetime
 
 from tgp.api.validation import PythonCheck, own_python_checks
 from tgp.ports.clock import Clock
@@ -19,7 +21,6 @@ from tgp.sim.apiserver.builtin_kinds import BUILTIN
 from tgp.sim.apiserver.core import Ask, Core
 from tgp.sim.apiserver.discovery import Discovery
 from tgp.sim.apiserver.faults import ApiFaults, Hit
-from tgp.sim.apiserver.http_date import HttpDate
 from tgp.sim.apiserver.identity import ADMIN, ApiUser
 from tgp.sim.apiserver.json_value import Json
 from tgp.sim.apiserver.kinds.definitions import follow_definitions
@@ -169,3 +170,15 @@ def attempt_of(call: Call, route: Route) -> AccessAttempt:
     if not name and selector.startswith(NAME_FIELD) and "," not in selector:
         name = selector.removeprefix(NAME_FIELD).removeprefix("=")
     return AccessAttempt(route.verb, route.group, route.plural, route.subresource, name, route.namespace)
+
+
+class HttpDate:
+    def __init__(self) -> None:
+        self._second: tuple[int, ...] = ()
+        self._text = ""
+
+    def text(self, now: datetime) -> str:
+        second = (now.year, now.month, now.day, now.hour, now.minute, now.second)
+        if second != self._second:
+            self._second, self._text = second, format_datetime(now.replace(microsecond=0), usegmt=True)
+        return self._text

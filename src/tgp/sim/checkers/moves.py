@@ -18,7 +18,7 @@ from tgp.sim.checkers.recorder import Checker, Recorder
 TAINT = "tgp.io/disrupted"
 HARD = "NoSchedule"
 MOVE, REPLACES = "tgp.io/move", "tgp.io/replaces"
-WITH_PODS = frozenset({"Drifted", "Expired", "Underutilized", "Unhealthy", "Leaving"})  # pods may run there
+WITH_PODS = frozenset({"Drifted", "Expired", "Underutilized", "Ill", "Leaving"})  # pods may run there
 BUDGETED = frozenset({"Empty", "Drifted", "Expired", "Underutilized"})
 SEEN_WITHIN = 60.0  # seconds: what was true so long ago may have been decided on
 DEAD_FOR = 600.0  # seconds until the taint of a move that is over is gone

@@ -5,13 +5,14 @@ from typing import Any
 
 import msgspec
 
+from tgp.api.common import OWNED_PROVIDER
 from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, NODE, POD
 from tgp.api.values import NEVER, span
 from tgp.ports.http import NO_JSON, Call, Reply, Streaming
 from tgp.sim.apiserver.json_value import Json
 from tgp.sim.checkers.leader_terms import CountedWait, LeaderTerms
 from tgp.sim.checkers.recorded import RecordedRequest, Rented, is_ready
-from tgp.sim.checkers.recorder import POWER, Checker, Recorder
+from tgp.sim.checkers.recorder import Checker, Recorder
 from tgp.sim.clouds.cloud_faults import CloudVerb
 from tgp.sim.clouds.machine import Phase
 from tgp.sim.router import Exchange
@@ -55,7 +56,7 @@ class NoCallOnMissingData(Checker):
             self._ready_since.pop(name, None)
 
     def looked(self, provider: str, verb: CloudVerb, call: Call, answer: Reply | Streaming | None) -> None:
-        if provider != POWER:
+        if provider != OWNED_PROVIDER:
             return
         held = self._statuses.setdefault(_machine_in(call), _Status())
         if verb is CloudVerb.TERMINATE:
@@ -66,7 +67,7 @@ class NoCallOnMissingData(Checker):
             held.accepted &= state != "on"
 
     def changing(self, exchange: Exchange) -> None:
-        verb = self.recorder.verb_at(exchange, POWER)
+        verb = self.recorder.verb_at(exchange, OWNED_PROVIDER)
         if verb not in (CloudVerb.LAUNCH, CloudVerb.TERMINATE):
             return
         name, on = _machine_in(exchange.call), verb is CloudVerb.LAUNCH
@@ -99,10 +100,10 @@ class NotOnForLonger(Checker):
         self._terms.held(str(lease["spec"].get("holderIdentity") or ""), self.recorder.now)
 
     def look(self, now: float) -> None:
-        if POWER not in self.recorder.providers or now - self._looked_at < LOOKS_EVERY:
+        if OWNED_PROVIDER not in self.recorder.providers or now - self._looked_at < LOOKS_EVERY:
             return
         passed, self._looked_at = self.recorder.now - self._looked_at, self.recorder.now
-        on = {each.machine.product.sku: each for each in self.recorder.everything() if each.provider == POWER}
+        on = {each.machine.product.sku: each for each in self.recorder.everything() if each.provider == OWNED_PROVIDER}
         for name in self._waits.keys() - on.keys():
             del self._waits[name]
         for name, rented in on.items():

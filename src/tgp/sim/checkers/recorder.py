@@ -7,6 +7,7 @@ raised after the step in which it happened, so that the world they accuse is sti
 from collections.abc import Callable
 from typing import TypeAlias, TypeVar
 
+from tgp.api.common import OWNED_PROVIDER
 from tgp.api.resource import (
     CERTIFICATE_SIGNING_REQUEST,
     GPU_NODE_POOL,
@@ -41,7 +42,6 @@ from tgp.sim.world import KUBERNETES, World
 C = TypeVar("C", bound="Checker")
 Place: TypeAlias = tuple[str, str]  # provider and machine
 OPERATOR_NAMESPACE = "tgp-system"
-POWER = "webhook"  # has no list: each machine is asked for itself
 LOOKING = (frozenset({CloudVerb.LIST}), frozenset({CloudVerb.LIST, CloudVerb.STATUS}))
 ANSWERS = frozenset({CloudVerb.LIST, CloudVerb.STATUS, CloudVerb.TERMINATE})
 TELLINGS = (
@@ -304,7 +304,7 @@ class Recorder(Tap):
         if verb in ANSWERS:
             for notify in self._on_looked:
                 notify(simulator.provider, verb, exchange.call, answer)
-        if verb in LOOKING[simulator.provider == POWER]:
+        if verb in LOOKING[simulator.provider == OWNED_PROVIDER]:
             self._list_failed[simulator.provider] = troubled or (answer is not None and answer.status >= 300)
         elif verb is CloudVerb.TERMINATE and troubled and self._on_unheard:
             self._unheard(simulator, exchange.call)

@@ -192,7 +192,7 @@ async def a_token_must_live_ten_minutes_and_have_an_account(api: Api) -> None:
     short = await api.call("POST", api.path(SERVICE_ACCOUNT, "robot", "token"), request)
     assert short.status == 422
     request["spec"] = {"expirationSeconds": 600}
-    assert (await api.call("POST", api.path(SERVICE_ACCOUNT, "nobody", "token"), request)).status == 404
+    assert (await api.call("POST", api.path(SERVICE_ACCOUNT, "absent", "token"), request)).status == 404
 
 
 @case(Area.ACCESS)
@@ -257,7 +257,7 @@ async def a_token_of_a_deleted_account_is_unauthenticated(api: Api) -> None:
         return not review["status.authenticated"]
 
     await api.eventually(forgotten)  # the real server trusts its cache for a few seconds
-    api.note("the token", "is nobody's")
+    api.note("the token", "is of no account")
 
 
 @case(Area.ACCESS)

@@ -39,7 +39,7 @@ async def a_bound_pod_is_not_bound_again(api: Api) -> None:
 
 @case(Area.BINDING)
 async def a_missing_pod_cannot_be_bound(api: Api) -> None:
-    assert (await _bind(api, "nobody", "n1")).status == 404
+    assert (await _bind(api, "absent", "n1")).status == 404
 
 
 @case(Area.BINDING)

@@ -75,7 +75,7 @@ async def _grant(api: Api, user: str, role: Json) -> None:
 
     async def allowed(_: Api) -> bool:
         node = api.quiet.acting_as(user, TOKEN_GROUP)
-        return (await node.get(REQUEST, "nobody")).status == 404
+        return (await node.get(REQUEST, "absent")).status == 404
 
     await api.eventually(allowed)
 

@@ -23,8 +23,8 @@ async def a_deletion_without_finalizers_is_at_once(api: Api) -> None:
 
 @case(Area.DELETION)
 async def what_is_missing_cannot_be_deleted(api: Api) -> None:
-    assert (await api.delete(WIDGET, "nobody")).status == 404
-    assert (await api.delete(POD, "nobody")).status == 404
+    assert (await api.delete(WIDGET, "absent")).status == 404
+    assert (await api.delete(POD, "absent")).status == 404
 
 
 @case(Area.DELETION)

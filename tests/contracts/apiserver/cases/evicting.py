@@ -155,7 +155,7 @@ async def an_eviction_of_another_uid_is_refused(api: Api) -> None:
 
 @case(Area.EVICTION)
 async def a_missing_pod_cannot_be_evicted(api: Api) -> None:
-    assert (await _evict(api, "nobody")).status == 404
+    assert (await _evict(api, "absent")).status == 404
 
 
 @case(Area.EVICTION)

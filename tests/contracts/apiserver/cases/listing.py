@@ -41,7 +41,7 @@ async def items_of_a_custom_kind_name_their_kind_and_built_in_ones_do_not(api: A
 async def an_empty_or_unknown_namespace_lists_as_empty(api: Api) -> None:
     assert (await api.list(CONFIG_MAP)).items == []
     assert (await api.list(WIDGET)).items == []
-    nowhere = await api.call("GET", CONFIG_MAP.path("case-nobody-made-this-one"))
+    nowhere = await api.call("GET", CONFIG_MAP.path("case-never-made"))
     assert nowhere.status == 200
     assert nowhere.items == []
 
@@ -306,8 +306,8 @@ async def a_list_can_be_of_metadata_alone(api: Api) -> None:
 
 @case(Area.WATCH)
 async def what_is_not_there_is_named_in_its_404(api: Api) -> None:
-    assert (await api.get(CONFIG_MAP, "nobody")).message == 'configmaps "nobody" not found'
-    assert (await api.get(WIDGET, "nobody")).message == 'widgets.contract.tgp.io "nobody" not found'
+    assert (await api.get(CONFIG_MAP, "absent")).message == 'configmaps "absent" not found'
+    assert (await api.get(WIDGET, "absent")).message == 'widgets.contract.tgp.io "absent" not found'
     unknown = Resource("contract.tgp.io", "v1", "gadgets", "Gadget", namespaced=True)
     assert (await api.list(unknown)).status == 404
     assert (await api.list(Resource("", "v1", "gadgets", "Gadget", namespaced=True))).status == 404

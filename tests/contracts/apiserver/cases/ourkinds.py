@@ -116,7 +116,7 @@ async def a_class_is_given_its_defaults(api: Api) -> None:
 async def a_malformed_class_is_refused(api: Api) -> None:
     for spec in (
         {"providers": []},
-        {"providers": [{"name": "nobody"}]},
+        {"providers": [{"name": "absent"}]},
         {"providers": [{"name": "runpod", "enabled": False}]},
         {"providers": [{"name": "runpod"}, {"name": "runpod"}]},
         {**CLASS_SPEC, "limits": {"maxNodes": 0}},

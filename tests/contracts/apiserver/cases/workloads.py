@@ -126,7 +126,7 @@ async def a_malformed_pod_is_refused(api: Api) -> None:
 @case(Area.BUILT_IN)
 async def an_unknown_priority_is_refused_and_a_known_one_is_filled_in(api: Api) -> None:
     name = "case-known-priority"
-    assert (await api.create(POD, pod("p", {"priorityClassName": "nobody"}))).status == 403
+    assert (await api.create(POD, pod("p", {"priorityClassName": "absent"}))).status == 403
     await api.create(PRIORITY_CLASS, {"metadata": {"name": name}, "value": 1000})
 
     async def known(quiet: Api) -> bool:

@@ -18,9 +18,13 @@ from tests.contracts.clouds.around.scripted import (
     some_facts,
 )
 from tgp.adapters.clouds.middleware import account_throttle
-from tgp.adapters.clouds.middleware.account_throttle import LONGEST_HOLD, LONGEST_LAUNCH_WAIT, AccountThrottles
+from tgp.adapters.clouds.middleware.account_throttle import (
+    LONGEST_HOLD,
+    LONGEST_LAUNCH_WAIT,
+    AccountThrottles,
+    RateLimiter,
+)
 from tgp.adapters.clouds.middleware.guarded_cloud import SAFE_VERBS
-from tgp.adapters.clouds.middleware.rate_limiter import RateLimiter
 from tgp.core.model.cloud_errors import CloudBusy, CloudError, OrderQueued, OutcomeUnknown, SoldOut
 from tgp.core.model.provider_facts import Rate
 from tgp.sim.loop import run

@@ -66,7 +66,7 @@ def test_bent_answers_never_crash_and_never_order_twice():
                 case 6:
                     return cloud.launch(order)
                 case _:
-                    return cloud.terminate("us-central1-a:nobody")
+                    return cloud.terminate("us-central1-a:absent")
 
         for verb in CloudVerb:
             stage.rewrite(verb, lambda reply: bent(reply, luck))

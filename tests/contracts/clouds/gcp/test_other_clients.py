@@ -168,4 +168,4 @@ def test_a_machine_that_is_stopped_by_hand_is_there_and_costs(visitor: Visitor):
     assert machine.charged_microusd == machine.idle_rate_microusd > 0
     assert visitor.ask(Call("POST", f"{path}/start")).json()["operationType"] == "start"
     assert machine.phase is not Phase.STOPPED
-    assert envelope(visitor.ask(Call("POST", f"{ROOT}/zones/{ZONE}/instances/nobody/stop"))) == 404
+    assert envelope(visitor.ask(Call("POST", f"{ROOT}/zones/{ZONE}/instances/absent/stop"))) == 404

@@ -8,8 +8,8 @@ import pytest
 
 from tests.contracts.clouds.gcp.gcp_stage import an_order, settings
 from tgp.adapters.clouds.gcp.account import read_key
-from tgp.adapters.clouds.gcp.assertion import assertion
 from tgp.adapters.clouds.gcp.launching import launch
+from tgp.adapters.clouds.gcp.tokens import assertion
 from tgp.core.model.secret import Secret
 from tgp.ports.http import Call, Reply
 from tgp.sim.clock import WorldClock

@@ -6,7 +6,7 @@ import pytest
 
 from tests.contracts.clouds.lambdalabs.answers import ID, TOKEN, a_machine, a_type, refused, reply
 from tgp.adapters.clouds.lambdalabs import wire
-from tgp.adapters.clouds.lambdalabs.check import report
+from tgp.adapters.clouds.lambdalabs.client import report
 from tgp.adapters.clouds.lambdalabs.listing import read_types
 from tgp.adapters.clouds.lambdalabs.machines import read_machine, read_machines
 from tgp.core.model.cloud_errors import AccountExhausted, CannotTell, CloudBusy, KeyRefused

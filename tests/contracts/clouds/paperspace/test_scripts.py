@@ -35,9 +35,9 @@ def a_script(name: str, age: timedelta = timedelta(hours=1), machines: tuple[str
         (a_script(f"tgp-c0ffee0123-{OTHER_REQUEST}-1"), False),
         (a_script(f"tgp-c0ffee0123-{OTHER_REQUEST}-1", timedelta(hours=25)), True),
         (a_script(f"tgp-0000000bad-{REQUEST}-1", timedelta(days=9)), False),  # another cluster's
-        (a_script("somebody's own script", timedelta(days=900)), False),
+        (a_script("stranger's own script", timedelta(days=900)), False),
         (a_script(f"{TOKEN}-and-more", timedelta(days=9)), False),
-        (a_script("somebody's own script", machines=("ps1",)), False),
+        (a_script("stranger's own script", machines=("ps1",)), False),
         (a_script(f"tgp-0000000bad-{OTHER_REQUEST}-1", machines=("ps1",)), True),  # of the very machine that ends
     ],
 )

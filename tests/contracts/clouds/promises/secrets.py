@@ -104,7 +104,7 @@ REFUSALS = (
     CloudFault.KEY_REVOKED,
 )  # the last one stays
 STATUSES = (0, 400, 401, 402, 403, 404, 409, 412, 422)  # of a refusal that quotes; 0: as it came
-VARIABLE = ("HF_TOKEN", "hf_of-somebody-who-pays")
+VARIABLE = ("HF_TOKEN", "hf_of-stranger-who-pays")
 BEARER = "Bearer "
 WITH_AN_ORDER = (CloudVerb.OTHER, CloudVerb.LAUNCH)  # some are told the user data in a call of its own before
 

@@ -129,7 +129,7 @@ def test_the_order_says_what_the_container_runs(container: Container, sent: dict
 
 
 def test_the_order_carries_the_token_last_and_everywhere():
-    env = (("MODEL", "llama"), ("TGP_TOKEN", "somebody else's"))
+    env = (("MODEL", "llama"), ("TGP_TOKEN", "another tenant's"))
     order = an_order(container=Container("ubuntu", env, ("sh", "-c", "sleep 1")), tags=(("team", "blue"),))
     call = wire.launch(order)
 

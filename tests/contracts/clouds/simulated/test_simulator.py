@@ -78,7 +78,7 @@ def test_no_key_is_the_demonstration_and_a_wrong_one_is_refused(headers: Any, st
     assert answered(Call("GET", "/v1/account", headers=headers))[0] == status
 
 
-@pytest.mark.parametrize("query", [(("limit", "0"),), (("limit", "101"),), (("limit", "x"),), (("after", "nobody"),)])
+@pytest.mark.parametrize("query", [(("limit", "0"),), (("limit", "101"),), (("limit", "x"),), (("after", "absent"),)])
 def test_a_page_that_does_not_exist_is_refused(query: Any) -> None:
     assert answered(Call("GET", "/v1/machines", query=query, headers=AUTHORIZED))[0] == 400
 

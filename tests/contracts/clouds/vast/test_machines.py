@@ -94,7 +94,7 @@ def test_a_list_goes_on_as_long_as_it_says():
 
 
 def test_a_strangers_machine_that_cannot_be_read_is_left_out():
-    page = wire.read_page(a_list(a_machine(id="../1", label="somebody"), a_machine()), NOW)
+    page = wire.read_page(a_list(a_machine(id="../1", label="stranger"), a_machine()), NOW)
 
     assert [machine.id for machine in page.machines] == ["312"]
     assert page.strange == 1

@@ -83,7 +83,7 @@ async def test_several_machines_are_switched_at_once(simulator: VultrSimulator):
 
     assert (await ask(simulator, "POST", "instances/halt", {"instance_ids": [machine]})).status == 204
     assert simulator.fleet.machines[machine].phase is Phase.STOPPED
-    for unknown in ([machine, "nobody"], ["nobody"]):
+    for unknown in ([machine, "absent"], ["absent"]):
         assert envelope(await ask(simulator, "POST", "instances/start", {"instance_ids": unknown})) == (404, 404)
     assert simulator.fleet.machines[machine].phase is Phase.STOPPED
     for odd in ({}, [], {"instance_ids": "x"}, {"instance_ids": [7]}):

@@ -54,7 +54,7 @@ async def test_nothing_is_dialled_for_a_hostile_url(url: str):
 
 
 async def test_a_name_that_moves_after_it_was_judged_changes_nothing():
-    """DNS rebinding: the connection is to the judged address, and every call is judged anew."""
+    """DNS rebinding: the connection is to the judged address, and every call is judged again."""
     bench = Bench({"on": said(202), "off": said(202)})
     cloud = bench.cloud()
     await cloud.launch(an_order())

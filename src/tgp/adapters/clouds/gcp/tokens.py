@@ -2,12 +2,15 @@
 
 import asyncio
 import re
+from base64 import urlsafe_b64encode
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Any
 from urllib.parse import urlencode, urlsplit
 
+import msgspec
+
 from tgp.adapters.clouds.gcp.account import ServiceAccount
-from tgp.adapters.clouds.gcp.assertion import assertion
 from tgp.adapters.clouds.gcp.facts import FACTS
 from tgp.adapters.clouds.parse import mapping_of
 from tgp.adapters.clouds.sender import Sender
@@ -99,3 +102,35 @@ def read_token(reply: Reply) -> tuple[Secret, timedelta]:
 def _is_token(value: object) -> bool:
     """Valid in a header."""
     return isinstance(value, str) and 0 < len(value) <= TOKEN_LONGEST and value.isascii() and value.isprintable()
+
+
+SCOPE = "https://www.googleapis.com/auth/cloud-platform"  # the account's roles limit this
+
+
+LIFETIME = timedelta(hours=1)  # the longest that is accepted
+
+
+def assertion(account: ServiceAccount, now: datetime) -> str:
+    from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
+    from cryptography.hazmat.primitives.hashes import SHA256
+
+    issued = int(now.timestamp())
+    claims = {
+        "iss": account.email,
+        "scope": SCOPE,
+        "aud": account.token_uri,
+        "iat": issued,
+        "exp": issued + int(LIFETIME.total_seconds()),
+    }
+    header = {"alg": "RS256", "typ": "JWT", "kid": account.key_id}
+    stated = f"{_part(header)}.{_part(claims)}"
+    signature = account.private_key.sign(stated.encode(), PKCS1v15(), SHA256())
+    return f"{stated}.{_plain(signature)}"
+
+
+def _part(value: dict[str, Any]) -> str:
+    return _plain(msgspec.json.encode(value))
+
+
+def _plain(content: bytes) -> str:
+    return urlsafe_b64encode(content).rstrip(b"=").decode()

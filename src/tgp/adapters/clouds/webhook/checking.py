@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from tgp.adapters.clouds.context import AdapterContext
 from tgp.adapters.clouds.webhook.facts import ACCOUNT
 from tgp.adapters.clouds.webhook.power import Power, Reading
+from tgp.api.common import OWNED_PROVIDER
 from tgp.api.owned_machine import PowerMachine
 from tgp.core.model import gpus
 from tgp.core.model.cloud_errors import CloudError, KeyRefused
@@ -50,7 +51,7 @@ def _asking(check: ReceiverCheck) -> Right:
 
 def _notes(machine: PowerMachine, context: AdapterContext) -> list[str]:
     notes: list[str] = []
-    if machine.gpu_type and gpus.find(machine.gpu_type, provider="webhook") is None:
+    if machine.gpu_type and gpus.find(machine.gpu_type, provider=OWNED_PROVIDER) is None:
         nearest = ", ".join(gpus.nearest(machine.gpu_type)) or "nothing"
         notes.append(f"{machine.name}: unknown GPU model {machine.gpu_type}; nearest: {nearest}")
     if machine.price_per_hour is None and (machine.watts is None or not context.settings.electricity_price_per_kwh):

@@ -2,12 +2,13 @@
 
 from datetime import timedelta
 
+from tgp.api.common import OWNED_PROVIDER
 from tgp.core.model.offer import BootMode
 from tgp.core.model.provider_facts import CloudFacts
 from tgp.ports.cloud import Account
 
 FACTS = CloudFacts(
-    provider="webhook",
+    provider=OWNED_PROVIDER,
     title="webhook",
     boot=(BootMode.POWER,),
     endpoint="",  # each machine has its own

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 
 from tgp.adapters.clouds.webhook.power import Power, Reading
+from tgp.api.common import OWNED_PROVIDER
 from tgp.api.nodeclass import ProviderSettings
 from tgp.api.owned_machine import PowerMachine
 from tgp.api.quantity import milli, whole
@@ -29,10 +30,10 @@ STOCK: Mapping[Power, Stock] = {
 
 def offer_of(machine: PowerMachine, settings: ProviderSettings, seen: Reading | None) -> Offer:
     """`seen` is its last status; None: unknown. Raises NotAPrice or NotAQuantity."""
-    gpu = gpus.find(machine.gpu_type, provider="webhook") if machine.gpu_type else None
+    gpu = gpus.find(machine.gpu_type, provider=OWNED_PROVIDER) if machine.gpu_type else None
     stock = STOCK[seen.power] if seen is not None else Stock.UNKNOWN
     return Offer(
-        provider="webhook",
+        provider=OWNED_PROVIDER,
         sku=machine.name,
         place=PLACE,
         gpu=gpu.model if gpu else UNKNOWN_GPU,

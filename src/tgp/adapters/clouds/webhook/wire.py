@@ -13,6 +13,7 @@ import msgspec
 from tgp.adapters.clouds.error_answers import ErrorTable, Row, Said
 from tgp.adapters.clouds.webhook.offering import PLACE
 from tgp.adapters.clouds.webhook.power import STATES, NotAStatus, Power, Reading, read_status
+from tgp.api.common import OWNED_PROVIDER
 from tgp.api.owned_machine import PowerMachine
 from tgp.core.classes.power_hosts import PowerTarget
 from tgp.core.model.cloud_errors import (
@@ -45,7 +46,7 @@ def _pause(reply: Reply) -> timedelta:
 _KEY = Row(KeyRefused, (401, 403), advice="check headersSecretRef and signingSecretRef")
 _REDIRECTED = "redirects are not followed, set the final URL"
 ERRORS = ErrorTable(
-    "webhook",
+    OWNED_PROVIDER,
     orders=(
         _KEY,
         Row(AccountExhausted, (402,), advice="no power is left for another machine"),

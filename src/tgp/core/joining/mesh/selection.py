@@ -9,7 +9,7 @@ from tgp.api.request import GPURequest
 from tgp.api.talos import TailscaleConfig, WireGuardConfig
 from tgp.core.joining.talos.settings import talos_of
 from tgp.core.model.class_secrets import OPERATOR_SECRET, tailscale_configs
-from tgp.core.model.mesh import IN_A_TAILNET, Backend, MeshSettings, Ref, TunnelSettings
+from tgp.core.model.mesh import IN_A_TAILNET, Backend, MeshSettings, MeshStatus, Ref, TunnelSettings
 from tgp.core.model.secret import Secret
 
 LONGEST_HOSTNAME = 63  # a DNS label
@@ -129,3 +129,15 @@ def backend_of(node_class: GPUNodeClass, default: str) -> str:
     if any(config is not None and config.wire_guard_config is not None for config in talos):
         return "wireguard"
     return default
+
+
+def drift(
+    stand: MeshStatus, node_class: GPUNodeClass | None, provider: str, request: GPURequest | None, default: str
+) -> str:
+    """Empty: the right mesh, or unknown."""
+    if not stand.backend or node_class is None:
+        return ""
+    now = mesh_of(node_class, provider, request, default).backend.value
+    if now == stand.backend:
+        return ""
+    return f"Machine joined by {stand.backend}, but its class uses {now} now; the machine stays until it is replaced"

@@ -3,15 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tgp.api.common import PROVIDERS, canonical_provider
+from tgp.api.common import OWNED_PROVIDER, PROVIDERS, canonical_provider
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.talos import TalosConfig
 from tgp.core.joining.mesh.selection import backend_of
 from tgp.core.joining.talos.settings import talos_of
 from tgp.core.model.mesh import Backend
 from tgp.core.model.talos import TalosVersion, read_version
-
-OWNED_PROVIDER = "webhook"  # machines that are powered on, and boot from their own disks
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Writes Talos over the disk that this machine runs from, its machine config beside it, and starts anew.
+# Writes Talos over the disk that this machine runs from, its machine config beside it, and restarts.
 #
 # Given: TGP_IMAGE, the address of a raw disk image without the ending of its compression; TGP_ARCH; and the beginning
 # of a FAT filesystem labelled cidata, with the machine config in it, as the file cidata beside this script.
@@ -376,7 +376,7 @@ take_over() {
         sleep 1
         waited=$((waited + 1))
     done
-    echo $$ 2>/dev/null >"$SYS/fs/cgroup/cgroup.procs" || : # nobody shall end this with the service that began it
+    echo $$ 2>/dev/null >"$SYS/fs/cgroup/cgroup.procs" || : # this must not end with the service that began it
     trap - EXIT
     cd "$RAM"
     export step STEPS start unpacker tail=$((last - 32))

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from tgp.api.common import OWNED_PROVIDER
 from tgp.core.model.secret import Secret
 from tgp.core.model.signature import ID, SIGNATURE, TIMESTAMP, NotSigned, keys_of
 from tgp.ports.clock import Clock
@@ -49,7 +50,7 @@ class _Message(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class WebhookReceiver(Simulator):
-    provider = "webhook"
+    provider = OWNED_PROVIDER
 
     def __init__(self, fleet: Fleet, clock: Clock, seed: int | str) -> None:
         super().__init__(fleet, seed)
