@@ -12,6 +12,7 @@ from bench.safety import pools, rates
 from bench.safety.demand import GPUS, Demand, demands, market_of, places
 from tgp.adapters.clouds.registry import facts_of
 from tgp.adapters.kube.watch import WatchTimes
+from tgp.api.common import OWNED_PROVIDER
 from tgp.api.crds import crds
 from tgp.api.resource import CUSTOM_RESOURCE_DEFINITION, GPU_NODE_CLASS, GPU_REQUEST, NAMESPACE
 from tgp.api.values import rfc3339
@@ -25,7 +26,7 @@ from tgp.core.model.token import plain_uid
 from tgp.ports.leadership import LeadershipLost
 from tgp.sim.checkers.leadership import OneLeader
 from tgp.sim.checkers.money import NoOrphan, OneOrderPerAttempt
-from tgp.sim.checkers.recorder import POWER, Recorder
+from tgp.sim.checkers.recorder import Recorder
 from tgp.sim.checkers.registry import INVARIANTS
 from tgp.sim.clouds.fleet import Lie
 from tgp.sim.clouds.http_factory import Dialler, origin_of
@@ -110,7 +111,7 @@ def with_recorder(
     leader = recorder.add(OneLeader(recorder, term))
     orphans, orders = recorder.add(NoOrphan(recorder, strict=True)), recorder.add(OneOrderPerAttempt(recorder))
     recorder.call(*(kind for kind in INVARIANTS if kind not in (OneLeader, NoOrphan, OneOrderPerAttempt)))
-    power = pretend(POWER, world.clock, market_of(seed))
+    power = pretend(OWNED_PROVIDER, world.clock, market_of(seed))
     assert isinstance(power, WebhookReceiver), "the power API of machines you own"
     world.mount(pools.POWER, power.handle)
     for each, mounted in ((simulator, place()), (power, pools.POWER)):

@@ -13,6 +13,7 @@ import msgspec
 
 from bench.safety import rates
 from bench.safety.demand import market_of
+from tgp.api.common import OWNED_PROVIDER
 from tgp.api.resource import DEPLOYMENT, GPU_NODE_CLASS, GPU_NODE_POOL, NODE, POD
 from tgp.sim.clouds.cloud_faults import CloudFault
 from tgp.sim.clouds.fleet import Lie
@@ -85,7 +86,7 @@ def furnish(world: World) -> None:
     settings: Any = msgspec.json.decode(msgspec.json.encode(settings_at(POWER, OWNED)))
     for name, provider, taints, disruption in (
         (POOL, {"name": "simulated"}, [], MOVING),
-        (CELLAR, {"name": "webhook", "settings": settings}, [OWN_TAINT], {"consolidateAfter": "5m"}),
+        (CELLAR, {"name": OWNED_PROVIDER, "settings": settings}, [OWN_TAINT], {"consolidateAfter": "5m"}),
     ):
         spec = {"providers": [provider], "networking": {"backend": "none"}}
         local_api.create(GPU_NODE_CLASS, {"metadata": {"name": name}, "spec": spec})

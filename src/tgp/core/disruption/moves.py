@@ -399,8 +399,8 @@ class _Look:
             needed = machine.awaited and kept_free(machine)
             why = "A pod that waits needs it again" if needed else "The reason no longer applies"
             return TakeBack(machine, why, self._unused(machine))
-        if (why := self._over_together(move, together)) is not None:
-            return self._given_up(machine, why)
+        if (over := self._over_together(move, together)) is not None:
+            return self._given_up(machine, over)
         place = needs_place(machine, cause)
         node = machine.node
         if holds(machine.record, CONDITION) is None:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from tgp.api.common import OWNED_PROVIDER
 from tgp.api.field_error import Invalid
 from tgp.api.quantity import milli
 from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, NAMESPACE, NODE
@@ -13,12 +14,12 @@ from tgp.ports.http import Reply, Streaming
 from tgp.sim.apiserver.json_value import Json
 from tgp.sim.checkers.leader_terms import BRIEF, CountedWait, LeaderTerms
 from tgp.sim.checkers.recorded import RecordedOrder, RecordedRequest, Rented, is_ready
-from tgp.sim.checkers.recorder import POWER, Checker, Recorder
+from tgp.sim.checkers.recorder import Checker, Recorder
 from tgp.sim.clouds.machine import Phase
 from tgp.sim.faults import Fault
 from tgp.sim.router import Exchange
 
-LISTED_LATER = {POWER: 60.0}  # seconds: a power API may be a controller that polls a machine once a minute
+LISTED_LATER = {OWNED_PROVIDER: 60.0}  # seconds: a power API may be a controller that polls a machine once a minute
 ORPHANED_FOR = 300.0  # seconds that an orphaned machine may stay, besides its provider's own time to stop it
 SETTLE = 300.0  # seconds for a second machine that was not ordered to be seen and terminated
 MOST_ORDERS = 5  # of one request; a machine that was lost after it served gives it another one

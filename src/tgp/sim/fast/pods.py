@@ -15,6 +15,7 @@ from tgp.sim.fast.objects import FastCommit, Objects
 
 GPU = "nvidia.com/gpu"
 PAUSE = 1.0  # seconds between a change and what is done about it
+NOWHERE = (True, True, 0, "")
 EVICTED_AFTER = 300.0  # seconds: what every pod tolerates a Node for that is not Ready
 KEEPS_OFF, SOFT = frozenset({"NoSchedule", "NoExecute"}), frozenset({"PreferNoSchedule"})
 
@@ -93,10 +94,10 @@ class Pods:
             if pod["spec"].get("nodeName"):
                 continue
             fitting = [each for each in free if free[each] >= _gpus_asked(pod) and _admits(nodes[each], pod, KEEPS_OFF)]
-            if fitting:
-                chosen = min(fitting, key=lambda each: _rank(nodes[each], pod, free[each]))
+            chosen = min((_rank(nodes[each], pod, free[each]) for each in fitting), default=NOWHERE)[-1]
+            if chosen:
                 free[chosen] -= _gpus_asked(pod)
-            self._place(pod, chosen if fitting else "")
+            self._place(pod, chosen)
 
     def _place(self, pod: Json, node: str) -> None:
         """On that Node; empty: nowhere, which its condition says."""
@@ -115,7 +116,7 @@ class Pods:
         self._objects.replace(POD, _key(pod), {"status": status, **({"spec": {"nodeName": node}} if node else {})})
 
 
-def _rank(node: Json, pod: Json, free: int) -> tuple[object, ...]:
+def _rank(node: Json, pod: Json, free: int) -> tuple[bool, bool, int, str]:
     """The Node that it was nominated to; else one without a soft taint, the emptiest first."""
     nominated = pod["status"].get("nominatedNodeName") == _name(node)
     return (not nominated, not _admits(node, pod, SOFT), -free, _name(node))
