@@ -1,6 +1,6 @@
 """A day of pods that never change, at prices that wander: what exchanges save, and how often pods move for that.
 
-The shipped operator beside a simulated control plane and provider. "Any saving counts" is the same operator without
+The shipped controllers on the lean world. "Any saving counts" is the same operator without
 the count of one-time costs, without `minSavings`, without the hour in which a new machine is left alone, and without
 the time that a saving has to hold.
 """
@@ -16,31 +16,23 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from bench.safety.lean import look_at_classes
+from bench.safety.replica import Replica, readers
 from tgp.adapters.clouds.registry import facts_of
-from tgp.api.crds import crds
-from tgp.api.resource import (
-    CUSTOM_RESOURCE_DEFINITION,
-    DEPLOYMENT,
-    GPU_NODE_CLASS,
-    GPU_NODE_POOL,
-    NAMESPACE,
-    POD,
-    Resource,
-)
-from tgp.app.deps import Environment
-from tgp.app.operator import Operator
-from tgp.app.settings import Settings
+from tgp.api.resource import DEPLOYMENT, GPU_NODE_CLASS, GPU_NODE_POOL, NAMESPACE, POD, Resource
 from tgp.controllers.disruption import reconciler
 from tgp.core.disruption import candidates, exchange, market_moves
 from tgp.core.disruption.restart_cost import START_UP
-from tgp.sim.clouds.http_factory import Dialler, origin_of
+from tgp.sim.clouds.http_factory import origin_of
 from tgp.sim.clouds.machine import SimulatedMachine
 from tgp.sim.clouds.registry import pretend
 from tgp.sim.clouds.simulator import Simulator
+from tgp.sim.fast.cloud import SharedProvider
+from tgp.sim.fast.lease import LeanLease
+from tgp.sim.fast.objects import FastCommit
+from tgp.sim.fast.world import FastWorld
 from tgp.sim.node_bootstrap import NodeBootstrap, boot_identity_of
-from tgp.sim.plain_boot import PlainBoot
 from tgp.sim.process import Host, Main
-from tgp.sim.world import KUBERNETES, World
 
 HOME, POOL, GPU = "tgp-system", "churn", "nvidia.com/gpu"
 WANTED_COST, WANTED_MOVES = 0.97, 2.5
@@ -50,7 +42,7 @@ WANDER, STEP = 0.04, timedelta(minutes=10)  # of every price, in that time
 STOCK = 12  # of each machine type
 LOOKED = timedelta(seconds=20)
 LOOK_PAUSE = 10.0  # seconds between two looks at the pool: 20 times what one takes; in virtual time it takes none
-ROOM_WITHIN = timedelta(minutes=2)  # after a pod was asked to leave, its successor has a Node
+ROOM_WITHIN = 10.0  # seconds after a pod was made, it has a Node: controller and scheduler take two
 FLAP = timedelta(hours=1)
 NO_COUNT = timedelta(hours=10_000)  # over such a time one-time costs are nothing
 DEPLOYMENTS = ((1, 10), (1, 6), (2, 5), (4, 2))  # GPUs of a pod, and pods
@@ -127,12 +119,13 @@ def _any_saving_counts() -> Iterator[None]:
 def _day(seed: int, hours: int, min_savings: str = "5%") -> ChurnDay:
     began = time.perf_counter()
     reconciler.LEAST_PAUSE = LOOK_PAUSE
-    with World(f"churn {seed}") as world:
+    with FastWorld(f"churn {seed}") as world:
+        world.objects.readers = readers()
         simulator = _simulator(world)
         bootstrap = NodeBootstrap(world.cluster, world.loop, world.clock, f"churn {seed}")
         bootstrap.adopt(simulator)
         _furnish(world, min_savings)
-        world.process("operator", _operator(world))
+        world.process("operator", _operator(world, simulator))
         watch = ChurnWatch(world, simulator, sum(pods for _, pods in DEPLOYMENTS))
         watch.settle()
         luck = random.Random(f"prices {seed}")
@@ -145,7 +138,7 @@ def _day(seed: int, hours: int, min_savings: str = "5%") -> ChurnDay:
     return found
 
 
-def _simulator(world: World) -> Simulator:
+def _simulator(world: FastWorld) -> Simulator:
     simulator = pretend("simulated", world.clock, world.seed)
     simulator.fleet.habits = replace(simulator.fleet.habits, moves=False)
     for stand in simulator.fleet.stands.values():
@@ -163,31 +156,21 @@ def _wander(simulator: Simulator, luck: random.Random) -> None:
         stands[name].stock = STOCK
 
 
-def _operator(world: World) -> Main:
+def _operator(world: FastWorld, simulator: Simulator) -> Main:
+    lease, shared = LeanLease(world), SharedProvider(simulator, PLACE)
+
     async def main(host: Host) -> None:
-        outside = Environment(
-            host.http(KUBERNETES),
-            host.clock,
-            host.entropy,
-            host.name,
-            HOME,
-            host.compute,
-            dial=Dialler(world.network, host.clock, host),
-            resolver=world.resolver,
-            boot=PlainBoot(),
-            revision_asked_every=60.0,
-            tick=20.0,
-        )
-        await Operator(Settings(leader_elect=False, require_device_plugin=False), outside).run()
+        standing = lease.stand(host, host.name)
+        await standing.won()
+        await Replica(world, host, standing, shared).run()
 
     return main
 
 
-def _furnish(world: World, min_savings: str) -> None:
+def _furnish(world: FastWorld, min_savings: str) -> None:
     stage = world.api.local_api
-    for crd in crds():
-        stage.create(CUSTOM_RESOURCE_DEFINITION, crd)
-    stage.create(NAMESPACE, {"metadata": {"name": HOME}})
+    for name in ("kube-system", "default", HOME):
+        stage.create(NAMESPACE, {"metadata": {"name": name}})
     policy = {
         "consolidationPolicy": "WhenEmptyOrUnderutilized",
         "consolidateAfter": "10m",
@@ -196,11 +179,12 @@ def _furnish(world: World, min_savings: str) -> None:
     }
     _create(world, GPU_NODE_CLASS, {"providers": [{"name": "simulated"}], "networking": {"backend": "none"}})
     _create(world, GPU_NODE_POOL, {"nodeClassRef": {"name": POOL}, "disruption": policy})
+    look_at_classes(world)
     for number, (gpus, pods) in enumerate(DEPLOYMENTS):
         stage.create(DEPLOYMENT, _deployment(f"work-{number}", gpus, pods))
 
 
-def _create(world: World, resource: Resource, spec: dict[str, Any]) -> None:
+def _create(world: FastWorld, resource: Resource, spec: dict[str, Any]) -> None:
     meta = {"name": POOL, **({"namespace": "default"} if resource.namespaced else {})}
     world.api.local_api.create(
         resource, {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": meta, "spec": spec}
@@ -209,7 +193,8 @@ def _create(world: World, resource: Resource, spec: dict[str, Any]) -> None:
 
 def _deployment(name: str, gpus: int, pods: int) -> dict[str, Any]:
     labels = {"app": name}
-    work = {"name": "work", "image": "any", "resources": {"limits": {"cpu": "1", GPU: str(gpus)}}}
+    asked = {"cpu": "1", GPU: str(gpus)}
+    work = {"name": "work", "image": "any", "resources": {"requests": asked, "limits": asked}}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [work], "tolerations": RENTED}}
     spec = {"replicas": pods, "selector": {"matchLabels": labels}, "template": template}
     return {"metadata": {"name": name, "namespace": "default"}, "spec": spec}
@@ -219,15 +204,14 @@ def _deployment(name: str, gpus: int, pods: int) -> dict[str, Any]:
 class ChurnWatch:
     """Looks at pods and machines, and counts."""
 
-    world: World
+    world: FastWorld
     simulator: Simulator
     pods: int
     moves: int = 0
     outages: int = 0
     restarts: float = 0.0
     _where: dict[str, str] = field(default_factory=dict)  # pod uid → its Node
-    _waits: dict[str, datetime] = field(default_factory=dict)  # pod uid → since when it has no Node
-    _late: set[str] = field(default_factory=set)
+    _waits: dict[str, float] = field(default_factory=dict)  # pod uid → when it was made, while it has no Node
     _share: dict[str, float] = field(default_factory=dict)  # pod uid → dollars an hour of its share of the machine
     _began: datetime | None = None
     _bill: int = 0
@@ -241,6 +225,7 @@ class ChurnWatch:
         else:
             raise SystemExit(f"only {self._running()} of {self.pods} pods run after two hours")
         self._began, self._bill = self.world.clock.now(), self._billed()
+        self.world.objects.listen(POD, self._hear)
         self._look()
 
     def look_for(self, length: timedelta) -> None:
@@ -248,43 +233,45 @@ class ChurnWatch:
             self.world.run(seconds=LOOKED.total_seconds())
             self._look()
 
+    def _hear(self, commit: FastCommit) -> None:
+        now, pod = self.world.loop.time(), commit.after or commit.before
+        assert pod is not None, "a commit is about something"
+        uid = pod["metadata"]["uid"]
+        if commit.before is None:
+            self._waits[uid] = now
+        elif (commit.after is None or pod["spec"].get("nodeName")) and uid in self._waits:
+            self.outages += now - self._waits.pop(uid) > ROOM_WITHIN
+
     def result(self) -> ChurnDay:
         rent = (self._billed() - self._bill) / 1e6
-        return ChurnDay(self.pods, rent, self.restarts, self.moves, self.outages, self._flaps())
+        left = sum(self.world.loop.time() - since > ROOM_WITHIN for since in self._waits.values())
+        return ChurnDay(self.pods, rent, self.restarts, self.moves, self.outages + left, self._flaps())
 
     def _look(self) -> None:
-        now, here = self.world.clock.now(), {pod["metadata"]["uid"]: pod for pod in self._all()}
+        here = {pod["metadata"]["uid"]: pod for pod in self._all()}
         for uid in [*self._where]:
-            if uid not in here or "deletionTimestamp" in here[uid]["metadata"]:
+            if uid not in here:
                 del self._where[uid]
                 self.moves += 1
                 self.restarts += self._share.pop(uid, 0.0) * (START_UP / timedelta(hours=1))
         machines = {_node_of(machine): machine for machine in self.simulator.fleet.living()}
         for uid, pod in here.items():
             node = pod["spec"].get("nodeName", "")
-            if "deletionTimestamp" in pod["metadata"]:
-                continue
-            if not node:
-                since = self._waits.setdefault(uid, now)
-                if now - since > ROOM_WITHIN and uid not in self._late:
-                    self._late.add(uid)
-                    self.outages += 1
-            elif uid not in self._where:
+            if node and uid not in self._where:
                 self._where[uid] = node
-                self._waits.pop(uid, None)
                 machine = machines.get(node)
                 asked = int(pod["spec"]["containers"][0]["resources"]["limits"][GPU])
                 if machine is not None:
                     self._share[uid] = asked / machine.product.gpu_count * machine.charged_microusd / 1e6
 
     def _flaps(self) -> int:
-        """Machines that were exchanged, and ended within an hour of their start."""
-        lives = [each for each in self.simulator.fleet.machines.values() if each.running_at and each.ended_at]
-        return sum(
-            each.ended_at - each.running_at < FLAP
-            for each in lives
-            if each.running_at is not None and each.ended_at is not None
-        )
+        """Machines that ran since every pod had a place, were exchanged, and ended within an hour of their start."""
+        found = 0
+        for each in self.simulator.fleet.machines.values():
+            counts = self._began is not None and each.running_at is not None and each.running_at >= self._began
+            if counts and each.running_at is not None and each.ended_at is not None:
+                found += each.ended_at - each.running_at < FLAP
+        return found
 
     def _running(self) -> int:
         return sum(pod["status"].get("phase") == "Running" for pod in self._all())

@@ -8,10 +8,11 @@ from datetime import timedelta
 from random import Random
 from typing import Any
 
-from bench.safety import rates
+from bench.safety import pools, rates
 from bench.safety.demand import GPUS, Demand, demands, market_of, places
 from tgp.adapters.clouds.registry import facts_of
 from tgp.adapters.kube.watch import WatchTimes
+from tgp.api.common import OWNED_PROVIDER
 from tgp.api.crds import crds
 from tgp.api.resource import CUSTOM_RESOURCE_DEFINITION, GPU_NODE_CLASS, GPU_REQUEST, NAMESPACE
 from tgp.api.values import rfc3339
@@ -33,6 +34,7 @@ from tgp.sim.clouds.machine import Phase, SimulatedMachine
 from tgp.sim.clouds.registry import pretend
 from tgp.sim.clouds.simulated import SimulatedProvider
 from tgp.sim.clouds.simulator import Simulator
+from tgp.sim.clouds.webhook import WebhookReceiver
 from tgp.sim.faults import NONE
 from tgp.sim.node_bootstrap import NodeBootstrap
 from tgp.sim.plain_boot import PlainBoot
@@ -54,6 +56,7 @@ SETTINGS = Settings(
     retry_period=timedelta(seconds=12),
     require_device_plugin=False,
 )
+TERM = SETTINGS.renew_deadline.total_seconds()
 WATCHES = WatchTimes(at_least=110, at_most=130, silence=timedelta(seconds=135))
 TICK = 10.0  # seconds
 
@@ -63,6 +66,7 @@ class SafetyEnv:
     world: World
     node_bootstrap: NodeBootstrap
     simulator: Simulator
+    power: WebhookReceiver
     recorder: Recorder
     leader: OneLeader
     orphans: NoOrphan
@@ -78,8 +82,9 @@ class SafetyEnv:
 
     def calm(self) -> None:
         self.world.calm()
-        self.simulator.faults.calm()
-        self.simulator.fleet.lie = None
+        for simulator in (self.simulator, self.power):
+            simulator.faults.calm()
+            simulator.fleet.lie = None
         self.node_bootstrap.node_faults.calm()
 
 
@@ -92,26 +97,32 @@ def safety_env(seed: int, *, faulty: bool, replicas: tuple[str, ...]) -> Iterato
         furnish(world, places(seed))
         node_bootstrap = NodeBootstrap(world.cluster, world.loop, world.clock, seed)
         simulator = simulator_of(world, seed)
-        here = with_recorder(world, node_bootstrap, simulator, SETTINGS.renew_deadline.total_seconds(), faulty=faulty)
+        here = with_recorder(seed, world, node_bootstrap, simulator, term=TERM, faulty=faulty)
         start(world, replicas)
         yield here
         node_bootstrap.close()
 
 
 def with_recorder(
-    world: World, node_bootstrap: NodeBootstrap, simulator: Simulator, term: float, *, faulty: bool
+    seed: int, world: World, node_bootstrap: NodeBootstrap, simulator: Simulator, *, term: float, faulty: bool
 ) -> SafetyEnv:
     """Every invariant is watched, and what may go wrong at the provider goes wrong."""
     recorder = Recorder(world)
     leader = recorder.add(OneLeader(recorder, term))
     orphans, orders = recorder.add(NoOrphan(recorder, strict=True)), recorder.add(OneOrderPerAttempt(recorder))
     recorder.call(*(kind for kind in INVARIANTS if kind not in (OneLeader, NoOrphan, OneOrderPerAttempt)))
-    node_bootstrap.adopt(simulator)
-    recorder.adopt(simulator, place())
+    power = pretend(OWNED_PROVIDER, world.clock, market_of(seed))
+    assert isinstance(power, WebhookReceiver), "the power API of machines you own"
+    world.mount(pools.POWER, power.handle)
+    for each, mounted in ((simulator, place()), (power, pools.POWER)):
+        node_bootstrap.adopt(each)
+        recorder.adopt(each, mounted)
     if faulty:
-        simulator.faults.chances.update({cloud_fault: row.rate for cloud_fault, row in rates.PROVIDER.items()})
+        chances = {cloud_fault: row.rate for cloud_fault, row in rates.PROVIDER.items()}
+        simulator.faults.chances.update(chances)
+        power.faults.chances.update({each: chances[each] for each in chances.keys() - rates.NOT_OF_POWER})
         node_bootstrap.node_faults.chances.update({node_fault: row.rate for node_fault, row in rates.KUBELETS.items()})
-    return SafetyEnv(world, node_bootstrap, simulator, recorder, leader, orphans, orders)
+    return SafetyEnv(world, node_bootstrap, simulator, power, recorder, leader, orphans, orders)
 
 
 def people(env: SafetyEnv, seed: int, seconds: float, *, meddle: bool) -> None:
@@ -120,7 +131,9 @@ def people(env: SafetyEnv, seed: int, seconds: float, *, meddle: bool) -> None:
     for demand in demands(seed, seconds):
         loop.call_at(began + demand.at, apply, env, demand)
         loop.call_at(began + demand.until, _drop, env, demand.name)
+    pools.play(env, seed, seconds)
     if meddle:
+        pools.interfere(env, seed, seconds)
         luck = Random(f"{seed}/meddlers")
         early = [demand for demand in demands(seed, seconds) if luck.random() < rates.WIPED_EARLY.rate]
         for demand in early:
@@ -237,6 +250,7 @@ def furnish(world: World, most: int) -> None:
     limits = {"maxNodes": most, "maxHourlyCost": f"{most * MOST_HOURLY:.2f}"}
     spec = {"providers": [{"name": PROVIDER}], "networking": {"backend": "none"}, "limits": limits}
     local_api.create(GPU_NODE_CLASS, {"metadata": {"name": CLASS}, "spec": spec})
+    pools.furnish(world)
 
 
 def simulator_of(world: World, seed: int) -> Simulator:
@@ -265,6 +279,7 @@ def place() -> str:
 def apply(env: SafetyEnv, demand: Demand) -> None:
     spec = {
         "nodeClassRef": {"name": CLASS},
+        "provider": PROVIDER,
         "gpuType": demand.gpu,
         "maxLifetime": f"{demand.life}s",
         "idleTimeout": "Never",

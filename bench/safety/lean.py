@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from bench.safety import rates
 from bench.safety.demand import places
-from bench.safety.environment import CLASS, SafetyEnv, furnish, place, simulator_of, with_recorder
+from bench.safety.environment import SafetyEnv, furnish, place, simulator_of, with_recorder
 from bench.safety.replica import Replica, readers
 from tgp.api.resource import GPU_NODE_CLASS, NAMESPACE
 from tgp.api.values import rfc3339
@@ -29,12 +29,12 @@ def fast_env(seed: int, *, faulty: bool, replicas: tuple[str, ...]) -> Iterator[
         world.objects.create(NAMESPACE, {"metadata": {"name": "kube-system"}})
         world.objects.create(NAMESPACE, {"metadata": {"name": "default"}})
         furnish(world, places(seed))
-        _look_at_class(world)
+        look_at_classes(world)
         node_bootstrap = NodeBootstrap(world.cluster, world.loop, world.clock, seed)
         simulator = simulator_of(world, seed)
         simulator.fleet.habits = replace(simulator.fleet.habits, list_lag=rates.LISTED_AFTER)
         world.mount(place(), simulator.handle, rates.AT_THE_COUNTER)
-        here = with_recorder(world, node_bootstrap, simulator, SHIPPED.renew_within, faulty=faulty)
+        here = with_recorder(seed, world, node_bootstrap, simulator, term=SHIPPED.renew_within, faulty=faulty)
         world.on_lease = lambda host, identity, renewed_at: here.leader.held(identity, host, renewed_at)
         lease, shared = LeanLease(world), SharedProvider(simulator, place())
 
@@ -52,9 +52,11 @@ def fast_env(seed: int, *, faulty: bool, replicas: tuple[str, ...]) -> Iterator[
         node_bootstrap.close()
 
 
-def _look_at_class(world: FastWorld) -> None:
+def look_at_classes(world: FastWorld) -> None:
     """What the classes' own controller would say, which does not run here: it looks after no machine."""
     ready = {"type": "Ready", "status": "True", "reason": "Ready", "message": "", "observedGeneration": 1}
     since = rfc3339(world.clock.now())
     conditions = [{**ready, "lastTransitionTime": since}]
-    world.objects.patch(GPU_NODE_CLASS, ObjectKey("", CLASS), {"status": {"conditions": conditions}}, status=True)
+    for each in world.objects.all(GPU_NODE_CLASS):
+        key = ObjectKey("", each["metadata"]["name"])
+        world.objects.patch(GPU_NODE_CLASS, key, {"status": {"conditions": conditions}}, status=True)

@@ -122,6 +122,15 @@ HIGHER_PRICE_TIMES = 100
 # A person looks after a denial, and says that the provider can be believed: otherwise nothing is bought for an hour.
 FORGIVEN_AFTER = 420.0  # seconds: longer than what was denied may be on the bill
 
+# Counts per hour of the power API of machines you own; it has the faults of providers besides.
+POWER_LIES = Rate(0.2, "a status that is a cache of its own: every machine off, or broken, whatever it is")
+POWER_LIES_FOR = 900.0  # seconds at most
+POWER_SILENT = Rate(0.1, "the box that switches the others is off itself")
+POWER_SILENT_FOR = 3600.0  # seconds at most
+SWITCHED_BY_HAND = Rate(0.2, "a person presses the button of a machine: it is on without a request, or off under pods")
+# What providers of machines alone do: of a machine you own there is one, and it costs what it costs.
+NOT_OF_POWER = frozenset({CloudFault.MADE_TWICE, CloudFault.OVERBILLED, CloudFault.OUTBID, CloudFault.SOLD_OUT})
+
 # Chances per machine that comes to run.
 KUBELETS: dict[NodeFault, Rate] = {
     NodeFault.NEVER_REGISTERS: Rate(0.001, "paid for until its deadline, like a machine that is stuck"),

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from bench.safety import rates
 from tgp.adapters.clouds.middleware.account_throttle import LAUNCH, AccountThrottles
 from tgp.adapters.clouds.middleware.guarded_cloud import GuardedCloud
+from tgp.adapters.clouds.registry import AllClouds, facts_of
 from tgp.adapters.clouds.simulated import FACTS
 from tgp.adapters.clouds.simulated.client import SimulatedCloud
 from tgp.adapters.kube.event_channel import CacheFeeder, Caches
@@ -31,16 +32,29 @@ from tgp.adapters.kube.runtime import Runtime, RuntimeDeps
 from tgp.adapters.kube.secret_reader import KubeSecretReader
 from tgp.adapters.kube.server_clock import ServerClock
 from tgp.adapters.kube.store import Store
+from tgp.api.budget import GPUWorkloadBudget
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
-from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, NODE, Resource
+from tgp.api.resource import (
+    GPU_NODE_CLASS,
+    GPU_NODE_POOL,
+    GPU_REQUEST,
+    GPU_WORKLOAD_BUDGET,
+    NODE,
+    POD,
+    Resource,
+)
 from tgp.app.deps import leader_http
 from tgp.app.settings import Settings
 from tgp.controllers.deps import Deps, FeatureSettings, Stores
+from tgp.controllers.disruption import build as disruption
 from tgp.controllers.instances import build as instances
 from tgp.controllers.instances.build import Instances
 from tgp.controllers.market import build as market
+from tgp.controllers.pools import build as pools
+from tgp.controllers.pools.build import Pools
+from tgp.controllers.power import build as power
 from tgp.controllers.requests import build as requests
 from tgp.controllers.requests.leader_guard import LeaderGuard
 from tgp.core.model.facts import Fact
@@ -65,7 +79,7 @@ TICK = 60.0  # seconds between two looks at turns that hang: every call of their
 TOLD_EVERY = 30.0  # seconds between two looks at the time that answers carry
 PACED_FACTS = replace(FACTS, rates=rates.PACE)
 T = TypeVar("T")
-CHANGING = (GPU_REQUEST, NODE, GPU_NODE_CLASS)  # kinds that change here: of the others old news are no news
+CHANGING = (GPU_REQUEST, NODE, POD, GPU_NODE_CLASS)  # kinds that change here: of the others old news are no news
 
 
 class Silence:
@@ -90,16 +104,17 @@ class Orderly(GuardedCloud):
 
 
 class FastClouds:
-    """Implements `Clouds`: one provider, under one key."""
+    """Implements `Clouds`: one provider under one key, and machines you own, whose calls all go the whole way."""
 
-    def __init__(self, cloud: Cloud) -> None:
+    def __init__(self, cloud: Cloud, owned: AllClouds) -> None:
         self._cloud = cloud
+        self._owned = owned
 
-    def facts(self, provider: str) -> CloudFacts:  # noqa: ARG002 - there is one
-        return FACTS
+    def facts(self, provider: str) -> CloudFacts:
+        return facts_of(provider)
 
-    def open(self, source: Seller, key: Secret | None, secrets: Mapping[tuple[str, str], Secret]) -> Cloud:  # noqa: ARG002 - there is one
-        return self._cloud
+    def open(self, source: Seller, key: Secret | None, secrets: Mapping[tuple[str, str], Secret]) -> Cloud:
+        return self._cloud if source.provider == FACTS.provider else self._owned.open(source, key, secrets)
 
     def open_images(self, source: Seller, key: Secret | None) -> None:  # noqa: ARG002 - it keeps none
         return None
@@ -131,7 +146,10 @@ class Replica:
                 default_backend="none",
             ),
             cluster=cluster,
-            clouds=FastClouds(Orderly(FastCloud(client, shared, world, host), host.entropy)),
+            clouds=FastClouds(
+                Orderly(FastCloud(client, shared, world, host), host.entropy),
+                AllClouds(http, self.clock, host.entropy, host.resolver),
+            ),
             secrets=KubeSecretReader(cluster, HOME),
             http=http,
             journal=Silence(),
@@ -142,8 +160,12 @@ class Replica:
             compute=host.compute,
         )
         machines = Instances(deps, stores)
+        planned = Pools(deps, stores, machines)
         controllers = (
             *market.build(deps, stores),
+            *pools.build(deps, stores, planned),
+            *disruption.build(deps, stores, planned),
+            *power.build(deps, stores, planned),
             *instances.build(deps, stores, machines),
             *requests.build(deps, stores, machines, PlainBoot()),
         )
@@ -172,6 +194,10 @@ class Replica:
             stores.pods,
             stores.daemon_sets,
             stores.disruption_budgets,
+            stores.claims,
+            stores.volumes,
+            stores.storage_classes,
+            stores.budgets,
         ):
             yield self._view(store)
         yield self.deps.secrets.changes
@@ -196,6 +222,7 @@ def readers() -> dict[Resource, Reader]:
         typed(GPU_NODE_CLASS, GPUNodeClass),
         typed(GPU_NODE_POOL, GPUNodePool),
         typed(GPU_REQUEST, GPURequest),
+        typed(GPU_WORKLOAD_BUDGET, GPUWorkloadBudget),
         namespaces(),
         nodes(),
         pods(),

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from bench.safety.demand import market_of
 from bench.safety.environment import SafetyEnv, incidents, lies, people, safety_env
 from bench.safety.lean import fast_env
+from bench.safety.pools import on_now
 from tgp.sim.checkers.objects import loose_ends
 from tgp.sim.checkers.recorder import Violation
 from tgp.sim.world import WentWrong
@@ -199,6 +200,7 @@ def _live(here: SafetyEnv, plan: Plan, *, faulty: bool) -> None:
     here.calm()
     here.world.run(hours=CALM)
     left = [*loose_ends(here.recorder), *(f"{one.name} is still on the bill" for one in here.machines() if one.alive)]
+    left += [f"{name} is still on" for name in on_now(here.power)]
     assert not left, "\n".join(left)
 
 

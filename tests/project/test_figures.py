@@ -205,6 +205,7 @@ FIGURES = (
     Figure(POOLS, "a newer machine differs by more than {}", machine_types.NOISE),
     Figure(POOLS, "by more than {} in the time to boot", machine_types.BOOT_NOISE),
     Figure(DISRUPTION, "without GPUs are evicted, for {} at most", moves.EVICTED_FIRST_FOR),
+    Figure(DISRUPTION, "from a machine you own, until {} before", drain.LAST_CALL_AT_MOST),
     Figure(DISRUPTION, "purchases are paused, or after {}: replacements", moves.MOVE_AT_MOST),
     Figure(DISRUPTION, "nothing is disrupted for {}; after that", BELIEVED_AFTER),
     Figure(DISRUPTION, "have not been allocatable for {}, or", health.GPUS_MISSING_FOR),

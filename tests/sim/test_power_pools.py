@@ -149,12 +149,12 @@ def leaves(env: SimEnv, name: str = "guest") -> bool:
     return found is None or "deletionTimestamp" in found["metadata"]
 
 
-def drained(env: SimEnv) -> None:
+def drained(env: SimEnv, seconds: int = 240) -> None:
     """Until the idle box is drained, and its guest takes its time."""
     begin_owned(env)
     asks(env, run_for="1m")
     env.until(runs(env), minutes=15)
-    guest(env)
+    guest(env, seconds)
     env.until(lambda: leaves(env), minutes=40, step=1.0)
 
 
@@ -171,6 +171,33 @@ def test_a_box_that_is_drained_stays_on_for_a_pod_that_needs_it_again(after):
         assert (switched_on(env), switched_off(env)) == (1, 0)
         assert not [taint for taint in env.node("cellar-1")["spec"].get("taints", []) if "disrupted" in taint["key"]]
         env.until(lambda: not is_on(env), minutes=60)
+
+
+def test_a_box_stays_on_for_a_pod_that_comes_late_in_its_drain():
+    """Of an hour; and what is left of it is as long for the next drain."""
+    with sim_env("needed-late", "webhook") as env:
+        drained(env, seconds=3600)
+        env.world.run(minutes=40)
+        restart(env)
+        asks(env, "next", run_for="5m")
+        env.until(runs(env, "next"), minutes=3, step=1.0)
+
+        assert (switched_on(env), switched_off(env)) == (1, 0)
+        (kept,) = requests(env)
+        assert not {"tgp.io/move", "tgp.io/drain-began"} & kept["metadata"]["annotations"].keys()
+        said = [message for reason, message in events_of(env, "cellar-1") if reason == "DisruptionBlocked"]
+        assert said[-1:] == ["A pod that waits needs it again: the machine stays, and its taint is removed."]
+        env.until(lambda: not is_on(env), minutes=90)
+
+
+def test_a_pod_has_the_grace_of_its_machine_once_to_leave_it():
+    """Evicted before its request is deleted and after it."""
+    with sim_env("grace-once", "webhook") as env:
+        drained(env, seconds=3 * 3600)
+        began = env.world.clock.now()
+        env.until(lambda: switched_off(env) > 0, minutes=90, step=5.0)
+
+        assert timedelta(minutes=55) < env.world.clock.now() - began < timedelta(minutes=63)
 
 
 def test_a_box_that_is_drained_and_needed_again_stays_on_over_a_restart():

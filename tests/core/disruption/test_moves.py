@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,13 +13,14 @@ from tests.core.disruption.machines import a_machine, moving
 from tests.core.pools.builders import NOW, a_condition, a_pod, a_pool, ago, an_attempt, an_order, on_node, written
 from tgp.api.nodepool import DisruptionRule
 from tgp.core.disruption.budgets import nodes_of
-from tgp.core.disruption.causes import FoundExchange
+from tgp.core.disruption.causes import FoundExchange, Machine
 from tgp.core.disruption.health import MISSING_SINCE
 from tgp.core.disruption.machine_state import disrupted, read_retry, spares
 from tgp.core.disruption.move_steps import (
     Delete,
     DisruptionObservation,
     EvictFirst,
+    NoteDrain,
     NoteMissing,
     NoteReplacements,
     OrderReplacements,
@@ -98,21 +100,57 @@ def test_an_empty_machine_goes_step_by_step():
 
 def test_pods_without_gpus_leave_an_empty_machine_before_its_request_is_deleted():
     guest = on_node(node="node-r1", gpus=0)
-    asked = only(seen(moving(taint="NoSchedule", pods=(guest,))))
+    assert isinstance(only(seen(moving(taint="NoSchedule", pods=(guest,)))), NoteDrain)
+    asked = only(seen(drained(pods=(guest,))))
     assert isinstance(asked, EvictFirst)
     assert asked.pods == (guest,)
     going = msgspec.structs.replace(guest, deletion_requested_at=NOW + timedelta(minutes=1))
-    waits = seen(moving(taint="NoSchedule", pods=(going,)))
+    waits = seen(drained(pods=(going,)))
     assert isinstance(only(waits), Say)
     assert look_again_at(waits) == NOW + LOOK_AGAIN
-    held = [a_condition("Disrupted", "True", "Empty", NOW - EVICTED_FIRST_FOR)]
-    late = a_machine(annotations={"tgp.io/move": "m1"}, conditions=held, node={"taints": (HARD,)}, pods=(going,))
+    late = drained(EVICTED_FIRST_FOR, pods=(going,))
     assert isinstance(only(seen(late)), Delete)
+
+
+@pytest.mark.parametrize(
+    ("grace", "stays", "goes"),
+    [
+        ("1h", timedelta(minutes=54), timedelta(minutes=55)),
+        ("4m", timedelta(minutes=1), timedelta(minutes=2)),
+        ("Never", timedelta(days=9), None),
+    ],
+)
+def test_a_machine_you_own_can_stay_until_the_last_evictions_of_its_drain(grace, stays, goes):
+    """Until then it is given back to a pod that waits; then its pods stop cleanly rather than by loss of power."""
+    guest = on_node(node="node-r1", gpus=0)
+    going = msgspec.structs.replace(guest, deletion_requested_at=NOW + timedelta(minutes=1))
+
+    assert isinstance(only(seen(owned(drained(stays, pods=(going,)), grace))), Say)
+    assert isinstance(only(seen(owned(drained(stays, pods=(going,), awaited=True), grace))), TakeBack)
+    if goes is not None:
+        assert isinstance(only(seen(owned(drained(goes, pods=(going,)), grace))), Delete)
+
+
+def drained(for_: timedelta = timedelta(0), **rest: Any) -> Machine:
+    """Its pods are evicted since then."""
+    return moving(taint="NoSchedule", annotations={"tgp.io/drain-began": written(NOW - for_)}, **rest)
+
+
+def owned(machine: Machine, grace: str) -> Machine:
+    record = machine.record
+    attempts = tuple(
+        msgspec.structs.replace(each, offer=msgspec.structs.replace(each.offer, boot_mode="power"))
+        for each in record.value.status.attempts
+    )
+    spec = msgspec.structs.replace(record.value.spec, termination_grace_period=grace)
+    status = msgspec.structs.replace(record.value.status, attempts=attempts)
+    value = msgspec.structs.replace(record.value, spec=spec, status=status)
+    return replace(machine, record=msgspec.structs.replace(record, value=value))
 
 
 def test_a_budget_of_pods_keeps_a_pod_on_an_empty_machine_until_it_allows_the_eviction():
     guest = on_node(node="node-r1", gpus=0, labels={"app": "x"})
-    machine = moving(taint="NoSchedule", pods=(guest,))
+    machine = drained(pods=(guest,))
 
     assert isinstance(only(seen(machine, budgets=(a_budget(),))), Say)
     assert isinstance(only(seen(machine, budgets=(a_budget(1),))), EvictFirst)

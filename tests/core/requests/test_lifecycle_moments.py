@@ -7,13 +7,13 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from tests.core.pools.builders import a_pool
-from tests.core.requests.an_observation import NOW, a_machine, a_node, ago, an_observation, listed
+from tests.core.requests.an_observation import NOW, a_condition, a_machine, a_node, ago, an_observation, listed
 from tgp.api.values import rfc3339
 from tgp.core.model.instance import InstanceState
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.presence import NO_CLAIMS, AccountProblem, Claims, Repeated, Unknown
 from tgp.core.requests.lifecycle import next_step
-from tgp.core.requests.moments import drain_grace, drained_for_provider_at
+from tgp.core.requests.moments import drain_began, drain_grace, drained_for_provider_at
 from tgp.core.requests.observation import OwningPool
 from tgp.core.requests.protection import Protection
 from tgp.core.requests.provider_reports import with_reports
@@ -110,6 +110,23 @@ def test_an_announced_end_leaves_time_for_a_replacement_and_for_a_drain_as_far_a
     assert drained_for_provider_at(observation) == told + drained_after
     assert drain_grace(observation, told + drained_after) == min(lead - drained_after, timedelta(hours=1))
     assert drained_for_provider_at(replace(observation, pool=None)) is None
+
+
+@pytest.mark.parametrize(
+    ("reason", "since", "began", "counted"),
+    [
+        ("Empty", ago(minutes=40), ago(minutes=30), ago(minutes=30)),
+        ("Empty", ago(minutes=20), ago(minutes=30), ago(minutes=5)),  # a user wrote it: before the move began
+        ("Empty", ago(minutes=40), NOW, ago(minutes=5)),  # … or after its end
+        ("Drifted", ago(minutes=40), ago(minutes=30), ago(minutes=5)),
+    ],
+)
+def test_a_drain_counts_from_the_first_eviction_by_the_pool(reason, since, began, counted):
+    """A pod had as long to leave as its machine says, and not that long twice."""
+    observation = an_observation(a_machine(), conditions=(a_condition("Disrupted", reason, since=since),))
+    noted = replace(observation.record, annotations={"tgp.io/drain-began": rfc3339(began)})
+
+    assert drain_began(replace(observation, record=noted), ago(minutes=5)) == counted
 
 
 TWICE = Claims(end=Repeated(2, timedelta(seconds=5)))

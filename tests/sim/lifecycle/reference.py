@@ -16,9 +16,19 @@ from typing import Any, Protocol
 import msgspec
 
 from tests.sim.an_operator import a_class, a_pool, create, operator_main
-from tests.sim.lifecycle.a_world import SimEnv, sim_env
+from tests.sim.cluster.manifests import a_template
+from tests.sim.lifecycle.a_world import POWER, SimEnv, sim_env
 from tests.sim.lifecycle.forks import Forks
-from tgp.api.resource import CONFIG_MAP, GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, JOB, NAMESPACE
+from tgp.api.resource import (
+    CONFIG_MAP,
+    DEPLOYMENT,
+    GPU_NODE_CLASS,
+    GPU_NODE_POOL,
+    GPU_REQUEST,
+    JOB,
+    NAMESPACE,
+    NODE,
+)
 from tgp.app.settings import Settings
 from tgp.core.inventory.orphans import too_many
 from tgp.core.model.attempts import FINALIZER
@@ -29,6 +39,10 @@ from tgp.sim.checkers.money import NoOrphan, OneMachine, OneOrderPerAttempt
 from tgp.sim.checkers.objects import OVER, Quiet, loose_ends
 from tgp.sim.checkers.registry import INVARIANTS
 from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
+from tgp.sim.clouds.fleet import Lie
+from tgp.sim.clouds.machine import Phase
+from tgp.sim.clouds.webhook import WebhookReceiver, settings_at
+from tgp.sim.clouds.webhook.machines import name_of
 from tgp.sim.faults import NONE, Faults
 from tgp.sim.node_bootstrap import KubeletTimes, NodeFault
 from tgp.sim.plans import Effect, FaultPlan
@@ -39,6 +53,9 @@ STILL = 13.0  # minutes without a change: longer than a class waits with its pri
 COUNTED = ("gpurequests", "nodes", "configmaps", "jobs")  # what comes and goes as often, whatever went wrong
 CLASS = "rented"
 FIRST_JOBS = 4  # that find no machine yet
+POOL_DEEDS = 0.35  # of the deeds in a crowd with owned machines
+SERVICES = 3  # at most
+LIES_FOR = (30.0, 600.0)  # seconds
 
 
 class Workload(Protocol):
@@ -90,6 +107,7 @@ def run_workload(
     plan: FaultPlan | None = None,
     *,
     workload: "Workload | None" = None,
+    providers: tuple[str, ...] = (),  # default: `simulated`
     rates: FaultRates = FaultRates(),  # noqa: B008 - frozen
     settings: Settings | None = None,
     restarts: bool = False,  # before the quiet hour, so that no process remembers the earlier failures
@@ -102,7 +120,7 @@ def run_workload(
     """Safety, then liveness, then quiet. Raises what an invariant has to say, with the seed and the plan."""
     chosen = workload or Crowd(seed)
     try:
-        with environments(seed, kubelets=QUICK, invariants=(), faults=faults, plan=plan) as env:
+        with environments(seed, *providers, kubelets=QUICK, invariants=(), faults=faults, plan=plan) as env:
             if forks is not None:
                 forks.install(env.world.network)
             length = quiet if callable(quiet) else lambda _plan: quiet
@@ -134,7 +152,8 @@ def _run(
     world = env.world
     checkers = {type(checker): checker for checker in (env.recorder.add(kind(env.recorder)) for kind in invariants)}
     diary = Diary(env)
-    env.simulator.faults.chances.update(rates.cloud_faults)
+    for simulator in env.simulators.values():
+        simulator.faults.chances.update(rates.cloud_faults)
     env.node_bootstrap.node_faults.chances.update(rates.node_faults)
     workload.begin(env)
     for number in range(workload.replicas):
@@ -181,6 +200,7 @@ def without_faults(env: SimEnv) -> None:
     env.node_bootstrap.node_faults.calm()
     for simulator in env.simulators.values():
         simulator.faults.calm()
+        simulator.fleet.lie = None
 
 
 def _still(env: SimEnv) -> Callable[[], bool]:
@@ -452,7 +472,8 @@ class Crowd:
     pause: tuple[float, float] = (20.0, 120.0)  # seconds between two deeds
     most: int = 0  # requests at once; 0: drawn
     gpus: tuple[str, ...] = ("RTX4090", "T4", "L4", "RTX3090", "A10")
-    pools: bool = False  # two of them buy for jobs, on demand or spot, each within a limit of its own
+    pools: bool = False  # two of them buy for jobs, on demand or spot, each within a limit of its own; one moves pods
+    owned: tuple[int, ...] = ()  # machines you own, which a third pool switches; people and their power API interfere
 
     @property
     def name(self) -> str:
@@ -467,10 +488,24 @@ class Crowd:
             soon = {"consolidateAfter": "3m"}
             a_pool(env.world, "few", CLASS, limits={"resources": {"nodes": 2}}, disruption=soon)
             gpus = {"resources": {"nvidia.com/gpu": 2}}
-            a_pool(env.world, "cheap", CLASS, limits=gpus, maxHourlyPrice="0.50", disruption=soon)
+            moving = {**soon, "consolidationPolicy": "WhenEmptyOrUnderutilized", "budgets": [{"nodes": "50%"}]}
+            a_pool(env.world, "cheap", CLASS, limits=gpus, maxHourlyPrice="0.50", disruption=moving)
+        if self.owned:
+            for number in self.owned:
+                create(
+                    env.world, NODE, name_of(number), status={"conditions": [{"type": "Ready", "status": "Unknown"}]}
+                )
+            a_class(env.world, "cellar", providers=[{"name": "webhook", "settings": _settings_of(self.owned)}])
+            a_pool(env.world, "cellar", "cellar", disruption={"consolidateAfter": "2m"})
 
     def play(self, env: SimEnv) -> None:
         env.world.until(_People(env, self).live())
+
+
+def _settings_of(numbers: tuple[int, ...]) -> dict[str, Any]:
+    settings: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(settings_at(POWER, numbers)))
+    settings["machines"] = [{**machine, "minOnTime": "2m"} for machine in settings["machines"]]
+    return settings
 
 
 class _People:
@@ -480,6 +515,7 @@ class _People:
         self._luck = env.world.luck("crowd")
         self._most = pod_counts.most or self._luck.randint(5, 20)
         self._number = self._jobs = 0
+        self._services: list[str] = []
 
     async def live(self) -> None:
         loop, luck = self._env.world.loop, self._luck
@@ -492,6 +528,8 @@ class _People:
             await asyncio.sleep(luck.uniform(*self._pod_counts.pause))
             self._answer_the_collector()
             self._do_something()
+        for name in self._services:
+            self._env.world.api.local_api.delete(DEPLOYMENT, "default", name, propagation="Background")
         for obj in self._requests():
             if obj["spec"].get("idleTimeout") != "Never" or luck.random() < 0.5:
                 self._drop(obj)
@@ -501,6 +539,9 @@ class _People:
 
     def _do_something(self) -> None:
         here, luck = self._requests(), self._luck
+        if self._pod_counts.owned and luck.random() < POOL_DEEDS:
+            luck.choice((self._serve, self._reprice, self._switch_by_hand, self._lie))()
+            return
         dice = luck.random()
         live = [obj for obj in here if obj.get("status", {}).get("phase") not in OVER]
         if len(live) < 5 or (dice < 0.45 and len(live) < self._most):
@@ -542,6 +583,51 @@ class _People:
     def _work(self) -> None:
         self._jobs += 1
         self._env.works(f"job{self._jobs}", run_for=self._luck.choice(("1m", "4m")))
+
+    def _serve(self) -> None:
+        """A service whose pods are created again wherever there is room, or one that is not needed any more."""
+        local = self._env.world.api.local_api
+        if len(self._services) >= SERVICES:
+            local.delete(DEPLOYMENT, "default", self._services.pop(0), propagation="Background")
+            return
+        name, labels = f"service{self._jobs}", {"app": f"service{self._jobs}"}
+        self._jobs += 1
+        self._services.append(name)
+        rented = [{"key": "tgp.io/ephemeral", "operator": "Exists"}]
+        template = a_template(labels, gpus=self._luck.choice((1, 1, 2)), tolerations=rented)
+        selector, replicas = {"matchLabels": labels}, self._luck.choice((1, 2))
+        spec = {"replicas": replicas, "selector": selector, "template": template}
+        create(self._env.world, DEPLOYMENT, name, "default", spec=spec)
+
+    def _reprice(self) -> None:
+        fleet = self._env.simulator.fleet
+        for name in sorted(fleet.stands):
+            fleet.reprice(
+                name, max(round(fleet.stands[name].product.hourly_microusd * self._luck.uniform(0.5, 1.5)), 1)
+            )
+
+    def _switch_by_hand(self) -> None:
+        receiver, name = self._receiver(), name_of(self._luck.choice(self._pod_counts.owned))
+        if receiver.is_on(name):
+            receiver.switch_off_by_hand(name)
+        else:
+            receiver.switch_on_by_hand(name)
+
+    def _lie(self) -> None:
+        """The power API says for a while that every machine is off, or that each of them broke."""
+        fleet = self._receiver().fleet
+        lie = fleet.lie = self._luck.choice((Lie(denies=True), Lie(phase=Phase.LOST)))
+
+        def end() -> None:
+            if fleet.lie is lie:
+                fleet.lie = None
+
+        self._env.world.loop.call_later(self._luck.uniform(*LIES_FOR), end)
+
+    def _receiver(self) -> WebhookReceiver:
+        receiver = self._env.simulators["webhook"]
+        assert isinstance(receiver, WebhookReceiver), "the power API of owned machines"
+        return receiver
 
     def _drop(self, obj: dict[str, Any]) -> None:
         self._env.drops(obj["metadata"]["name"])

@@ -3,10 +3,11 @@
 import asyncio
 from datetime import datetime, timedelta
 
+import msgspec
 import pytest
 
 from tests.sim.an_operator import ALONE, NAMESPACE_NAME, a_class, a_pool, operator_main
-from tests.sim.lifecycle.a_world import sim_env
+from tests.sim.lifecycle.a_world import POWER, sim_env
 from tgp.adapters.kube.store import Store
 from tgp.api.resource import EVENT, GPU_NODE_POOL, GPU_REQUEST, NAMESPACE, NODE
 from tgp.controllers.requests.machine_gateway import MachineGateway
@@ -15,6 +16,7 @@ from tgp.core.model.token import plain_uid
 from tgp.ports.cluster import WriteUnknown
 from tgp.sim.checkers.objects import Quiet
 from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
+from tgp.sim.clouds.webhook import settings_at
 from tgp.sim.plain_boot import PlainBoot
 
 
@@ -142,6 +144,24 @@ def test_a_machine_is_adopted_again_at_once_though_the_first_write_gets_no_answe
         assert len(began) == (1 if happened else 2)
         assert len(env.simulator.fleet.machines) == 1
         env.until(lambda: env.phase() == "Ready", minutes=5)
+
+
+@pytest.mark.parametrize(("named", "soon"), [("simulated", True), (None, False)])
+def test_a_request_that_names_its_provider_is_adopted_again_without_the_other_providers(named, soon):
+    """The power API of a machine you own lists late; the rented machine has no owner meanwhile."""
+    with sim_env("adopted by name", "simulated", "webhook") as env:
+        begin(env)
+        settings = msgspec.json.decode(msgspec.json.encode(settings_at(POWER, [0])))
+        a_class(env.world, "cellar", providers=[{"name": "webhook", "settings": settings}])
+        env.wants(idleTimeout="Never", nodeClassRef={"name": "rented"}, **({"provider": named} if named else {}))
+        env.until(lambda: env.phase() == "Ready", minutes=15)
+        nothing = dict.fromkeys(env.request()["status"])
+        env.world.api.local_api.merge_patch(GPU_REQUEST, "default", "train", {"status": nothing}, "status")
+        env.world.run(seconds=140)
+        assert bool(env.attempts()) is soon
+
+        env.until(lambda: [row["outcome"] for row in env.attempts()] == ["Launched"], minutes=5)
+        assert len(env.simulator.fleet.machines) == 1
 
 
 def test_a_machine_found_again_after_long_costs_from_its_beginning():

@@ -20,6 +20,7 @@ NEEDS_A_PERSON = frozenset({CloudFault.KEY_REVOKED, CloudFault.OTHER_ACCOUNT})  
 PRESENT = 0.4  # the chance that a mix has some of a given fault
 CLOUD_FAULT_RATE, AILMENT_RATE = (0.005, 0.06), (0.02, 0.2)
 MINUTES = 30
+OWNED = (0, 2)  # machines you own: one of two GPUs and one of one
 
 
 def seeds() -> list[int]:
@@ -39,8 +40,10 @@ def moods(seed: int) -> FaultRates:
 
 @pytest.mark.parametrize("seed", seeds())
 def test_whatever_goes_wrong_money_is_kept_and_time_without_faults_repairs_the_rest(seed):
-    pod_counts = Crowd(seed, minutes=MINUTES, pools=seed % 2 == 1)
-    outcome = run_workload(seed, swarm(seed), workload=pod_counts, rates=moods(seed), restarts=True)
+    pools = seed % 2 == 1
+    crowd = Crowd(seed, minutes=MINUTES, pools=pools, owned=OWNED if pools else ())
+    providers = ("simulated", "webhook") if pools else ()
+    outcome = run_workload(seed, swarm(seed), workload=crowd, providers=providers, rates=moods(seed), restarts=True)
 
     assert outcome.duplicates == 0
     print(

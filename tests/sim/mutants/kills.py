@@ -85,6 +85,7 @@ KILLS: dict[str, Kill] = {
     "orders-again-at-once": Kill("lost-answer", "I6", "2"),
     "orders-for-another-epoch": Kill("crash-while-it-is-ordered", "I6"),
     "orders-for-the-deleted": Kill("deleted-before-the-order", "I28"),
+    "owned-drain-cut-short": Kill("needed-late-in-its-drain", "a box that a pod needs went off"),
     "paused-by-a-budget-that-pauses-nothing": Kill("held-and-turned-off", "B1"),
     "period-carries-over": Kill("pods-across-midnight", "I10"),
     "pod-freed-before-it-is-counted": Kill("counted-before-it-goes", "a pod went before it was counted"),

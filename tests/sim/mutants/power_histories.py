@@ -8,6 +8,7 @@ from tests.sim.test_power_faults import a_box_that_served, says, status_errs, st
 from tests.sim.test_power_pools import (
     asks,
     begin_owned,
+    drained,
     is_on,
     receiver,
     restart,
@@ -36,6 +37,16 @@ def idle_box_with_a_guest(seed: str) -> None:
         guest = env.world.api.local_api.get(POD, "default", "guest")
         gone = guest is None or guest["status"]["phase"] != "Running"
         assert gone, "a box was switched off with a pod on it"
+
+
+def needed_late_in_its_drain(seed: str) -> None:
+    """A pod without GPUs leaves the idle box slowly; half an hour later a pod comes that needs it."""
+    with sim_env(seed, "webhook") as env:
+        drained(env, seconds=3600)
+        env.world.run(minutes=30)
+        asks(env, "next", run_for="5m")
+        env.until(lambda: runs(env, "next")() or switched_off(env) > 0, minutes=90)
+        assert switched_off(env) == 0, "a box that a pod needs went off"
 
 
 def said_to_be_off_while_it_boots(seed: str) -> None:
@@ -98,6 +109,7 @@ def deleted_while_said_to_be_off(seed: str) -> None:
 
 POWER: tuple[Callable[[str], None], ...] = (
     idle_box_with_a_guest,
+    needed_late_in_its_drain,
     said_to_be_off_while_it_boots,
     silent_power_api,
     found_on,

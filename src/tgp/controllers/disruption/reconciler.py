@@ -44,6 +44,7 @@ from tgp.core.disruption.machine_state import (
 from tgp.core.disruption.move_steps import (
     Delete,
     EvictFirst,
+    NoteDrain,
     NoteMissing,
     NoteReplacements,
     OrderReplacements,
@@ -75,7 +76,7 @@ from tgp.core.model.pod import Pod
 from tgp.core.model.record import ObjectRecord, uid_text
 from tgp.core.model.taints import Taint
 from tgp.core.pools.orders import MOVE, REPLACES, AnchoredOrder, anchor_of, slot_number
-from tgp.core.requests.drain import DISRUPTED, written
+from tgp.core.requests.drain import BEGAN, DISRUPTED, written
 from tgp.core.requests.node_metadata import pool_key
 from tgp.ports.clock import Clock
 from tgp.ports.cluster import Blocked, Cluster, ClusterBusy, Conflict, Forbidden, NotFound, Refused
@@ -244,7 +245,7 @@ class DisruptionReconciler:
             case NoteMissing():
                 await self._annotate(step.machine, {MISSING_SINCE: rfc3339(step.since) if step.since else None})
             case WriteDown():
-                await self._annotate(step.machine, {MOVE: step.move, REPLACED_BY: None, REPLACES: None})
+                await self._annotate(step.machine, {MOVE: step.move, REPLACED_BY: None, REPLACES: None, BEGAN: None})
                 exchange = step.machine.exchange
                 if exchange is not None and exchange.candidates[0] == step.machine.record.key:
                     pool = pool_key(step.machine.record)
@@ -272,14 +273,10 @@ class DisruptionReconciler:
                 self._tell(step.machine, WAITING, f"Pods stay until {names} is ready")
             case TakeBack():
                 await self._take_back(step)
+            case NoteDrain():
+                await self._annotate(step.machine, {BEGAN: rfc3339(look.seen.now)})
             case EvictFirst():
-                evicted = 0
-                for pod in step.pods:
-                    with suppress(Blocked, Refused, Forbidden):  # by a budget or a policy: the next look tries again
-                        await self._cluster.evict(pod.key, uid=uid_text(pod.uid))
-                        evicted += 1
-                held = condition_in(step.machine.record.status, CONDITION)
-                self._count_moved(step.machine, held.reason if held is not None else "", evicted)
+                await self._evict_first(step)
             case Delete():
                 await self._note_received(step.rooms, look.seen.now)
                 await self._delete(step.machine)
@@ -307,19 +304,31 @@ class DisruptionReconciler:
         for unused in step.unused:
             await self._delete(unused)
         record, node = step.machine.record, step.machine.node
-        if node is not None and any(taint.key == DISRUPTED.key for taint in node.taints):
+        tainted = node is not None and any(taint.key == DISRUPTED.key for taint in node.taints)
+        if node is not None and tainted:
             await self._taint(node, "")
         await self._status_writer.write(record, (step.update,) if step.update is not None else ())
         await self._views.requests.wait_for_own_write(record.key)
         fresh = self._views.requests.get(record.key)
         if fresh is not None and fresh.uid == record.uid:
             machine = Machine(fresh)
-            await self._annotate(machine, {MOVE: None, REPLACED_BY: None, RETRY: step.retry or None})
+            await self._annotate(machine, {MOVE: None, REPLACED_BY: None, RETRY: step.retry or None, BEGAN: None})
         held = condition_in(record.status, CONDITION)
         outcome = step.update.reason if step.update is not None else "CauseGone"
         self._journal.note(MoveEnded(subject_of(record), held.reason if held is not None else "", outcome))
         if step.update is not None:
             self._tell(step.machine, BLOCKED, step.update.message)
+        elif tainted:
+            self._tell(step.machine, BLOCKED, f"{step.why}: the machine stays, and its taint is removed.")
+
+    async def _evict_first(self, step: EvictFirst) -> None:
+        evicted = 0
+        for pod in step.pods:
+            with suppress(Blocked, Refused, Forbidden):  # by a budget or a policy: the next look tries again
+                await self._cluster.evict(pod.key, uid=uid_text(pod.uid))
+                evicted += 1
+        held = condition_in(step.machine.record.status, CONDITION)
+        self._count_moved(step.machine, held.reason if held is not None else "", evicted)
 
     def _count_moved(self, machine: Machine, reason: str, pods: int) -> None:
         if pods:

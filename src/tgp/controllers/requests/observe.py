@@ -46,6 +46,7 @@ from tgp.core.requests.observation import (
 )
 from tgp.core.requests.outage import serves
 from tgp.core.requests.provider_reports import listed_price, with_reports
+from tgp.core.requests.purchase import only_provider
 from tgp.core.requests.steps import TerminationReason
 from tgp.core.requests.timeouts import startup_timeouts_for
 from tgp.core.requests.unwritten_ids import recalled
@@ -143,14 +144,16 @@ class RequestObserver:
         )
 
     def _with_accesses(self, observation: RequestObservation) -> RequestObservation:
-        """Wherever a machine may be that is not recorded."""
+        """Wherever a machine may be that is not recorded. A request that names its provider has bought nowhere else."""
         classes = (record.value for record in self._views.classes.values())
         named = {access for node_class in classes if node_class is not None for access in access_names(node_class)}
         used = {each.access.name for each in self._accounts.known() if each.empty_since is None}
         listed = {access for access, _ in observation.listed}
+        only = only_provider(observation.spec)
+        possible = listed | {access for access in named | used if not only or provider_at(access) == only}
         return replace(
             observation,
-            accesses={access: self._access(access, observation.since) for access in named | used | listed},
+            accesses={access: self._access(access, observation.since) for access in possible},
             shown_by_node=not observation.waited and self._shown_by_node(plain_uid(observation.record.uid_text)),
             offers=self._market.book.offers,
         )

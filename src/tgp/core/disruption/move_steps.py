@@ -129,6 +129,13 @@ class NoteReplacements:
 
 
 @dataclass(frozen=True, slots=True)
+class NoteDrain:
+    """When the drain of a machine that no pod uses begins: its grace period counts from there."""
+
+    machine: Machine
+
+
+@dataclass(frozen=True, slots=True)
 class EvictFirst:
     """From a machine that no pod uses: until they are gone it can stay for a pod that needs it."""
 
@@ -165,6 +172,7 @@ Step: TypeAlias = (
     | SetTaint
     | OrderReplacements
     | NoteReplacements
+    | NoteDrain
     | EvictFirst
     | Delete
     | TakeBack

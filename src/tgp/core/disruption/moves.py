@@ -8,6 +8,7 @@ the move back.
 
 written down → soft taint → replacements Ready → planned again → hard taint → request deleted, which drains it.
 Pods without GPUs are evicted from an empty machine before the deletion: until then it can stay for a pod that waits.
+That is short for a rented machine, and nearly the whole drain of a machine you own, which takes long to be on again.
 """
 
 from collections.abc import Iterable, Iterator
@@ -64,6 +65,7 @@ from tgp.core.disruption.move_steps import (
     Delete,
     DisruptionObservation,
     EvictFirst,
+    NoteDrain,
     NoteMissing,
     NoteReplacements,
     OrderReplacements,
@@ -77,7 +79,7 @@ from tgp.core.disruption.move_steps import (
     WriteDown,
     WriteStamp,
 )
-from tgp.core.model.attempts import attempts_of, open_attempt
+from tgp.core.model.attempts import attempts_of, is_owned, open_attempt
 from tgp.core.model.conditions import ConditionUpdate, condition_in
 from tgp.core.model.costs import hourly_of
 from tgp.core.model.kube_object import KubeObject
@@ -86,13 +88,13 @@ from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.pools.capacity import on_its_way
 from tgp.core.requests.drain import DISRUPTED as HARD
-from tgp.core.requests.drain import drain
+from tgp.core.requests.drain import LAST_CALL_AT_MOST, began_at, drain
 from tgp.core.requests.node_metadata import pool_key
 from tgp.core.requests.protection import protection_of
 
 RETRIES = (timedelta(minutes=10), timedelta(minutes=20), timedelta(minutes=40), timedelta(hours=1))
 TRIED_WITHIN = timedelta(minutes=10)  # of the next try: what failed in the last is left out until then
-EVICTED_FIRST_FOR = timedelta(minutes=10)  # then the request is deleted, and its own drain goes on
+EVICTED_FIRST_FOR = timedelta(minutes=10)  # then the request is deleted, and its own drain goes on; a rented one costs
 MOVE_AT_MOST = timedelta(hours=2)  # from its beginning to the hard taint; a start has its own, shorter limits
 LOOK_AGAIN = timedelta(seconds=10)  # while a move is under way, and waits for more than machines on their way
 BLOCKED_FOR = timedelta(minutes=1)  # until what blocks a move is looked at again: much of it changes without an event
@@ -394,9 +396,11 @@ class _Look:
         together = [each for each in self._moving[move] if not leaves(each)]
         causes = [self._causes[each.record.key] for each in together]
         if cause is None or not all(isinstance(each, DisruptionCause) for each in causes):
-            return TakeBack(machine, "reason no longer applies", self._unused(machine))
-        if (why := self._over_together(move, together)) is not None:
-            return self._given_up(machine, why)
+            needed = machine.awaited and kept_free(machine)
+            why = "A pod that waits needs it again" if needed else "The reason no longer applies"
+            return TakeBack(machine, why, self._unused(machine))
+        if (over := self._over_together(move, together)) is not None:
+            return self._given_up(machine, over)
         place = needs_place(machine, cause)
         node = machine.node
         if holds(machine.record, CONDITION) is None:
@@ -449,13 +453,17 @@ class _Look:
 
     def _emptied(self, machine: Machine, cause: DisruptionCause) -> Step | None:
         """Without pods that use no GPU, as its own drain would do it; None: nothing more is waited for."""
-        held, node = holds(machine.record, CONDITION), machine.node
-        began = held.last_transition_time if held is not None else None
-        if node is None or node.ready is not True or began is None or self._now >= began + EVICTED_FIRST_FOR:
+        node, began = machine.node, began_at(machine.record.annotations)
+        if node is None or node.ready is not True:
             return None
         others = tuple(pod for pod in machine.pods if not pod.of_daemon_set)
-        left = drain(node, others, self._now, began, None)
+        left = drain(node, others, self._now, began or self._now, None)
         if not left.waiting:
+            return None
+        if began is None:
+            return NoteDrain(machine)
+        length = _evicted_first_for(machine)
+        if length is not None and self._now >= began + length:
             return None
         self._moments.append(self._now + LOOK_AGAIN)
         if asked := tuple(pod for pod in left.evict if not unevictable((pod,), self._seen.budgets)):
@@ -573,6 +581,14 @@ class _Look:
         seen = (each for each in there if each.record.uid)
         living = (each for each in seen if not each.record.deleting and not has_ended(each.record))
         return tuple(each for each in living if not pods_to_move(each.pods))
+
+
+def _evicted_first_for(machine: Machine) -> timedelta | None:
+    """How long the machine may still stay for a pod that needs it; None: until its last pod is gone."""
+    attempt, grace = open_attempt(attempts_of(machine.record)), drain_grace(machine.record)
+    if attempt is None or not is_owned(attempt):
+        return EVICTED_FIRST_FOR
+    return grace - min(LAST_CALL_AT_MOST, grace / 2) if grace is not None else None
 
 
 def _not_now(machine: Machine, exchange: FoundExchange, refit: Refit, why: str) -> str:

@@ -5,12 +5,13 @@ of DaemonSets, then critical pods, then critical pods of DaemonSets. Protected p
 PodDisruptionBudget, are waited for until the grace period ends; then the machine is terminated all the same.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
 
+from tgp.api.values import is_rfc3339
 from tgp.core.model.node import Node
 from tgp.core.model.pod import Pod
 from tgp.core.model.taints import Taint, untolerated
@@ -19,6 +20,7 @@ from tgp.core.requests.protection import pod_protection
 
 DISRUPTED = Taint("tgp.io/disrupted", "NoSchedule")
 CORDONED = "tgp.io/cordoned"  # tgp made it unschedulable: a machine that stays is uncordoned again
+BEGAN = "tgp.io/drain-began"  # of a request: when pods were first evicted from its machine, which was idle
 CRITICAL_PRIORITY = 2_000_000_000  # system-cluster-critical; system-node-critical lies above it
 
 UNREACHABLE_FOR = timedelta(minutes=5)  # Kubernetes itself evicts from a silent node after that long
@@ -48,6 +50,15 @@ class Drain(msgspec.Struct, frozen=True):
         str, ...
     ] = ()  # pods that are waited for and why; after the grace period: pods that end with the machine
     next_look: timedelta | None = None  # None: there is nothing to wait for
+
+
+def began_at(annotations: Mapping[str, str]) -> datetime | None:
+    """When a pool began to evict pods from an idle machine, whose request was to be deleted once they were gone.
+
+    None: it did not, or it cannot be read.
+    """
+    at = annotations.get(BEGAN, "")
+    return datetime.fromisoformat(at.upper()) if is_rfc3339(at) else None
 
 
 def drain(

@@ -26,6 +26,7 @@ from tgp.core.requests.drain import Drain, drain
 from tgp.core.requests.moments import (
     counted_until,
     disconnected_since,
+    drain_began,
     drain_grace,
     expires_at,
     idle_since,
@@ -431,12 +432,13 @@ def drain_now(observation: RequestObservation) -> Drain | None:
         return None
     if isinstance(observation.presence, Found) and observation.presence.instance.state in NOTHING_RUNS:
         return None
+    began = drain_began(observation, ending.last_transition_time)
     return drain(
         observation.node.registered,
         observation.node.pods,
         observation.now,
-        ending.last_transition_time,
-        drain_grace(observation, ending.last_transition_time),
+        began,
+        drain_grace(observation, began),
         budgets=observation.budgets,
     )
 

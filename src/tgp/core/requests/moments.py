@@ -11,6 +11,7 @@ from tgp.core.model.attempts import attempts_of, is_owned, machine_words, open_a
 from tgp.core.model.instance import InstanceState
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.presence import Found
+from tgp.core.requests.drain import began_at
 from tgp.core.requests.observation import RequestObservation, StartupTimeouts
 from tgp.core.requests.purchase import life_of
 from tgp.core.requests.steps import TerminationReason
@@ -107,6 +108,18 @@ def _noticed_late(attempt: Attempt, end: datetime) -> datetime | None:
         return None
     half = (end - told) / 2
     return told + half if half >= REPLACED_WITHIN else told
+
+
+def drain_began(observation: RequestObservation, terminating_since: datetime) -> datetime:
+    """Before the termination, where the pool evicted pods first: a pod had as long as its machine says, not twice.
+
+    The condition is the operator's: an annotation that a user wrote makes no drain shorter.
+    """
+    disrupted, began = observation.holds("Disrupted"), began_at(observation.record.annotations)
+    since = disrupted.last_transition_time if disrupted is not None and disrupted.reason == "Empty" else None
+    if began is None or since is None or not since <= began <= terminating_since:
+        return terminating_since
+    return began
 
 
 def drain_grace(observation: RequestObservation, began: datetime) -> timedelta | None:

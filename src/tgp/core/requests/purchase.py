@@ -184,7 +184,7 @@ def query_for_request(inputs: PurchaseInput) -> OfferQuery:
     regions = tuple(dict.fromkeys(each for each in (spec.region, *spec.regions) if each))
     if pinned is not None and pinned.region:
         regions = (pinned.region,)
-    provider = canonical_provider(pinned.provider if pinned is not None else spec.provider or "")
+    provider = only_provider(spec)
     return replace(
         query,
         models=query.models if spec.gpu_type is None else common_models(spec.gpu_type, query.models),
@@ -218,6 +218,11 @@ def life_of(spec: GPURequestSpec) -> timedelta | None:
         return USUAL_LIFE
     length = span(written, "spec.maxLifetime")
     return None if length is NEVER else length
+
+
+def only_provider(spec: GPURequestSpec) -> str:
+    """The provider that a request may buy from; empty: any. Its spec cannot name another one later."""
+    return canonical_provider((spec.offer.provider if spec.offer is not None else spec.provider) or "")
 
 
 def longest_run(spec: GPURequestSpec, provider_limit: timedelta | None) -> timedelta | None:

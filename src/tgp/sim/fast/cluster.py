@@ -17,6 +17,7 @@ from tgp.ports.cluster import ClusterBusy, ClusterError, Conflict, NotFound, Wri
 from tgp.ports.http import DEFAULT_TIMEOUT, Call
 from tgp.ports.leadership import Fence, NotLeading
 from tgp.sim.apiserver.json_value import Json
+from tgp.sim.cluster.machines import VERSION
 from tgp.sim.fast.world import FastWorld
 from tgp.sim.faults import OF_CALLS, Fault
 from tgp.sim.plans import Act, FaultPlan
@@ -152,7 +153,7 @@ class FastCluster:
         raise AssertionError(f"no client requests certificates here: {name}, {how}")
 
     async def version(self) -> str:
-        raise AssertionError("this server has no release")
+        return VERSION
 
     async def groups(self) -> frozenset[str]:
         raise AssertionError("this server has no discovery")

@@ -12,6 +12,7 @@ from tgp.sim.apiserver.json_value import Json
 from tgp.sim.fast.draw import Dice
 from tgp.sim.fast.nodes import Nodes
 from tgp.sim.fast.objects import FastCommit, Objects
+from tgp.sim.fast.pods import Pods
 from tgp.sim.faults import NONE, Fault, Faults
 from tgp.sim.plans import Act
 from tgp.sim.process import Host, Main, Process
@@ -51,6 +52,7 @@ class FastWorld(World):
         super().__init__(seed, faults=faults)
         self.objects = Objects(self.clock, seed)
         self.nodes = Nodes(self.objects, self.loop, self.clock)
+        self.pods = Pods(self.objects, self.loop, self.clock)
         self._api = _Api(self.objects)
         self._aims, self._aims_elsewhere = aims, aims_elsewhere  # at the API server, and at providers
         self._aimed = self.luck("aims")
@@ -128,7 +130,7 @@ class _Api:
     def create(self, resource: Resource, manifest: Json) -> Json:
         return self._objects.create(resource, manifest)
 
-    def delete(self, resource: Resource, namespace: str, name: str) -> None:
+    def delete(self, resource: Resource, namespace: str, name: str, *, propagation: str = "") -> None:  # noqa: ARG002 - pods go with what owns them
         self._objects.delete(resource, ObjectKey(namespace, name))
 
     def merge_patch(self, resource: Resource, namespace: str, name: str, change: Json, part: str = "") -> Json:

@@ -168,12 +168,15 @@ class WebhookReceiver(Simulator):
         return _said(202, state="stopping" if machine is not None else "off")
 
     def _status(self, tenant: Tenant, name: str) -> Reply:
-        machine = self._occupant(tenant, name)
+        machine, lie = self._occupant(tenant, name), self.fleet.lie
+        if lie is not None and lie.denies:
+            return _said(200, state="off", token="")
         if machine is None and self.fleet.stands[f"{name}@{PLACE}"].stock <= 0:
             return _said(200, state="on", token=NIGHT_SHIFT)
         if machine is None or machine.visible_at > self._clock.now() or machine.phase is Phase.STOPPED:
             return _said(200, state="off", token="")
-        return _said(200, state=STATES[machine.phase], token=machine.name)
+        phase = (lie.phase if lie is not None else None) or machine.phase
+        return _said(200, state=STATES[phase], token=machine.name)
 
     def _occupant(self, tenant: Tenant, name: str) -> SimulatedMachine | None:
         """The token that the machine is on for; None: it is off."""
