@@ -76,6 +76,6 @@ def test_what_is_unknown_now_stays_as_it_was():
     """A class that was edited is looked at in a moment: a condition that comes and goes would be told twice."""
     said = (a_condition("MeshConfigIgnored", "AnotherMesh"),)
 
-    assert ignored(an_observation(spec=ASKS, conditions=said)) == [(True, "AnotherMesh", "as it was said")]
+    assert ignored(an_observation(spec=ASKS, conditions=said)) == [(True, "AnotherMesh", "As it was said.")]
     assert ignored(an_observation(conditions=said, node_class=a_class())) == []
     assert ignored(an_observation(spec=ASKS)) == []
