@@ -187,7 +187,7 @@ def given_up(env: SimEnv, name: str) -> tuple[str, float] | None:
         return None
     reason, _, words = first["message"].partition(": ")
     began = datetime.fromisoformat(first["launchedAt"])
-    hour, minute, second = map(int, words.rstrip("Z")[-8:].split(":"))
+    hour, minute, second = map(int, words.rstrip("Z.")[-8:].split(":"))
     return reason, (began.replace(hour=hour, minute=minute, second=second) - began).total_seconds() / 60
 
 

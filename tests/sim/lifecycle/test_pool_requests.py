@@ -108,7 +108,7 @@ def test_the_limits_of_a_pool_hold_however_many_requests_it_writes():
 
         assert len(env.living()) == 1
         assert len(waits) == 2
-        why = f"pool default/{POOL}: limits.resources[nodes] is 1, and 1 are in use"
+        why = f"Pool default/{POOL}: limits.resources[nodes] is 1, and 1 are in use."
         assert env.condition("Launched", waits[0]) == ("False", "LimitReached", why)
         more = {"spec": {"limits": {"resources": {"nodes": 2}}}}
         env.world.api.local_api.merge_patch(GPU_NODE_POOL, "default", POOL, more)
