@@ -101,7 +101,7 @@ SHARES = {"a fifth": 0.2, "a quarter": 0.25, "a twelfth": 1 / 12}
 NUMBER = rf"(?:\d+(?:\.\d+)?|{'|'.join(sorted(WORDS, key=len, reverse=True))}|half an?)"
 FIGURE = (
     rf"\b{NUMBER} (?:second|minute|hour|day)s?\b(?! (?:one|time|process|signal|machine|`))|\b\d+ ?[smh]\b"
-    rf"|\b\d+(?:\.\d+)? ?%|\$\d+\.\d\d|\b(?:{'|'.join(SHARES)})\b|\b\w+ times (?=real)"
+    rf"|\b\d+(?:\.\d+)? ?%|\$\d+\.\d\d+|\b(?:{'|'.join(SHARES)})\b|\b\w+ times (?=real)"
 )
 
 
@@ -262,6 +262,7 @@ FIGURES = (
     Figure(REQUESTS, "missing or not ready for {}", termination_reasons.NODE_LOST_AFTER),
     Figure(REQUESTS, "its mesh has not known it for {}", termination_reasons.MESH_LOST_AFTER),
     Figure(REQUESTS, "two lists {} apart", provider_reports.CONFIRMED_AFTER),
+    Figure(REQUESTS, "Up to {} above counts as the same price", provider_reports.PRICE_ROUNDING / 1_000_000),
     Figure(REQUESTS, "Ten times the price and more: in lists for {} |", provider_reports.DOUBTED_FOR),
     Figure(REQUESTS, "is likely another unit: lists for {} |", provider_reports.DOUBTED_FOR),
     Figure(REQUESTS, "more than {} above the offer", purchase.PRICE_TOLERANCE - 1),
@@ -316,7 +317,7 @@ FIGURES = (
     Figure(WEBHOOK, "cools down for {}, doubling", cooldown.FIRST_COOLDOWN),
     Figure(WEBHOOK, "doubling to {}, and its pods", cooldowns.LONGEST_COOLDOWN),
     Figure(WEBHOOK, "the Node has not been Ready for {}", lifecycle.OFF_SHOWN_AFTER),
-    Figure(DISRUPTION, "that comes and goes is told once in {}.", memory.SAID_AGAIN_AFTER),
+    Figure(DISRUPTION, "that comes and goes is reported once in {}.", memory.SAID_AGAIN_AFTER),
     Figure(DISRUPTION, "the second {} after the first", of_seconds(poller.ANNOUNCED_AGAIN)),
     Figure(DISRUPTION, "a notice of less than {}", 2 * moments.REPLACED_WITHIN),
     Figure(DISRUPTION, "no machine boots in {}:", moments.REPLACED_WITHIN),
@@ -331,6 +332,11 @@ FIGURES = (
 )
 
 FREE = (
+    (ACCOUNTING, "by at most 0.13 % on a day", "measured"),
+    (ACCOUNTING, "by at most 1.2 %, for some minutes, where all of them start within five minutes", "measured"),
+    (ACCOUNTING, "0.2 % for those five minutes takes buckets of 40 seconds", "measured"),
+    (ACCOUNTING, "around ten o'clock", "of the bench"),
+    (ACCOUNTING, "an even day of 5,000 pods", "of the bench"),
     (DISRUPTION, "One hour, because prices that wander by 4 % in ten minutes move pods", "of the bench"),
     (DISRUPTION, "in the first four hours of `python -m bench churn`", "what was measured"),
     (DISRUPTION, "with half an hour ($67.01", "what was measured"),

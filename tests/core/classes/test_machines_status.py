@@ -168,7 +168,7 @@ def test_a_limit_is_said_to_be_reached_when_it_is_or_when_a_request_waits_for_it
 
 def test_a_request_that_waits_for_its_pools_limit_is_not_the_classs_matter():
     waiting = a_condition(
-        "Launched", "False", "LimitReached", "pool team/a: limits.resources[nodes] is 1, and 1 are in"
+        "Launched", "False", "LimitReached", "Pool team/a: limits.resources[nodes] is 1, and 1 are in use."
     )
     waits = held(a_request("next", waiting, attempt={"ended_at": NOW, "outcome": "SoldOut"}))
 

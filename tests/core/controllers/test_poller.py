@@ -245,6 +245,20 @@ async def test_an_id_that_is_another_attempts_machine_proves_no_machine():
     assert Absent(2, timedelta(seconds=80)) == setup.presence(2)
 
 
+async def test_an_id_that_is_another_attempts_machine_proves_nothing_beside_a_list_that_lies():
+    """Absent by an empty list: the machine of the second order runs, and would be bought again."""
+    setup = AccountSetup(Provider(a_machine(1), a_machine(2)))
+    setup.hold(a_record(1, an_attempt(1, instanceId="i-1-1")), a_record(2, an_attempt(2, instanceId="i-1-1")))
+    for number in (1, 2):
+        setup.presence(number)
+    await setup.turn()
+    setup.provider.hidden |= {"i-1-1", "i-2-1"}
+    await setup.turns(3, every=80)
+
+    assert isinstance(setup.presence(1), Found)
+    assert not isinstance(setup.presence(2), Absent)
+
+
 async def test_a_record_with_an_invalid_id_makes_no_other_machine_unknown():
     setup = AccountSetup(Provider())
     setup.hold(a_record(1, an_attempt(1, instanceId="../a")), a_record(2, an_attempt(2, instanceId="i-2-1")))

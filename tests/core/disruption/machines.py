@@ -46,6 +46,7 @@ def a_machine(
 def moving(name: str = "r1", reason: str = "Empty", *, marked: bool = True, taint: str = "", **rest: Any) -> Machine:
     """In a move that is written down."""
     conditions = [a_condition("Disrupted", "True", reason, ago(minutes=1))] if marked else []
+    conditions += rest.pop("conditions", ())
     annotations = {"tgp.io/move": "m1", **rest.pop("annotations", {})}
     taints = (msgspec.structs.replace(DISRUPTED, effect=taint),) if taint else ()
     return a_machine(name, annotations=annotations, conditions=conditions, node={"taints": taints}, **rest)

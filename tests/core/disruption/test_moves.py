@@ -112,6 +112,21 @@ def test_pods_without_gpus_leave_an_empty_machine_before_its_request_is_deleted(
     assert isinstance(only(seen(late)), Delete)
 
 
+def test_pods_are_evicted_first_for_no_longer_than_leaves_time_for_the_rest_of_the_drain():
+    """Pods of DaemonSets and critical ones are asked to leave only then."""
+    going = msgspec.structs.replace(on_node(node="node-r1", gpus=0), deletion_requested_at=NOW + timedelta(minutes=1))
+
+    assert isinstance(only(seen(with_grace(drained(timedelta(minutes=1), pods=(going,)), "4m"))), Say)
+    assert isinstance(only(seen(with_grace(drained(timedelta(minutes=2), pods=(going,)), "4m"))), Delete)
+
+
+def test_a_drain_that_begins_in_the_future_is_noted_again():
+    """The annotation is on an object that users write."""
+    guest = on_node(node="node-r1", gpus=0)
+
+    assert isinstance(only(seen(drained(-timedelta(days=9), pods=(guest,)))), NoteDrain)
+
+
 @pytest.mark.parametrize(
     ("grace", "stays", "goes"),
     [
@@ -142,10 +157,16 @@ def owned(machine: Machine, grace: str) -> Machine:
         msgspec.structs.replace(each, offer=msgspec.structs.replace(each.offer, boot_mode="power"))
         for each in record.value.status.attempts
     )
-    spec = msgspec.structs.replace(record.value.spec, termination_grace_period=grace)
     status = msgspec.structs.replace(record.value.status, attempts=attempts)
-    value = msgspec.structs.replace(record.value, spec=spec, status=status)
-    return replace(machine, record=msgspec.structs.replace(record, value=value))
+    value = msgspec.structs.replace(record.value, status=status)
+    return with_grace(replace(machine, record=msgspec.structs.replace(record, value=value)), grace)
+
+
+def with_grace(machine: Machine, grace: str) -> Machine:
+    value = machine.record.value
+    spec = msgspec.structs.replace(value.spec, termination_grace_period=grace)
+    value = msgspec.structs.replace(value, spec=spec)
+    return replace(machine, record=msgspec.structs.replace(machine.record, value=value))
 
 
 def test_a_budget_of_pods_keeps_a_pod_on_an_empty_machine_until_it_allows_the_eviction():
@@ -476,13 +497,14 @@ def test_a_move_that_cannot_go_on_is_taken_back(machine, refit, rest, reason):
 
 
 def test_a_replacement_that_could_not_be_bought_is_named_with_the_cause():
-    why = "ImageRefused: the image factory has no Talos v1.13.1"
+    why = "ImageRefused: Image factory has no Talos v1.13.1."
     (name,) = ORDERED["tgp.io/replaced-by"].split(",")
     replanned = {ObjectKey("default", name): why}
     step = only(refitted(drifting(annotations=ORDERED), Refit(), replanned=replanned))
 
     assert isinstance(step, TakeBack)
     assert f"Replacement {name} could not be bought: {why}" in step.why
+    assert ".." not in step.update.message
 
 
 @pytest.mark.parametrize(

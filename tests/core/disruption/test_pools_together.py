@@ -152,6 +152,17 @@ def test_a_move_is_taken_back_when_one_of_its_machines_is_in_a_pool_of_another_c
         assert "is in a pool of another class now" in back.update.message
 
 
+def test_a_machine_of_a_parted_move_that_is_drained_already_goes_on():
+    """And its pods have room on the replacement: that stays, too."""
+    seen = looked_at(of_pool("a", under_way("r1")), refits=HERE, replacements={"m1": (a_machine("new"),)})
+    leaving = under_way("r2", conditions=[a_condition("Terminating", "True", "NodeLost")])
+    (back,) = next_moves(replace(seen, parted={"m1": (leaving,)}))
+    both = next_moves(replace(seen, parted={"m1": (under_way("r2"),)}))
+
+    assert (back.machine.record.key.name, back.unused) == ("r1", ())
+    assert [each.record.key.name for step in both for each in step.unused] == ["new", "new"]
+
+
 @pytest.mark.parametrize(
     ("machine", "goes"),
     [

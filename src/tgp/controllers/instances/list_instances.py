@@ -99,9 +99,12 @@ def _would_terminate(instance: Instance, one: ExpectedInstance) -> bool:
 
 def _judge(result: ListResult, one: ExpectedInstance, found: Instance | None, *, owned: bool) -> None:
     """For a machine that is not in the list."""
-    if found is None or (_of_another(found, one) and not owned):
+    if found is None:
         result.absent.add(one.token)
-    elif found.state is InstanceState.ENDING:
+        return
+    if _of_another(found, one) and not owned:
+        return  # it says nothing about the machine that carries this token: only the list does
+    if found.state is InstanceState.ENDING:
         result.leaving.add(one.token)
     elif found.token != one.token:
         result.doubts[one.token] = (

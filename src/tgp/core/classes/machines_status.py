@@ -278,7 +278,7 @@ def _says(record: KubeObject[GPURequest], name: str, status: str, reason: str) -
 
 def _limit(record: KubeObject[GPURequest]) -> str:
     said = _says(record, "Launched", "False", LIMIT_REACHED)
-    return "" if said.startswith("pool ") else said  # its pool's status says that
+    return "" if said.startswith("Pool ") else said  # its pool's status says that
 
 
 def _condition(record: KubeObject[GPURequest], name: str) -> Condition | None:

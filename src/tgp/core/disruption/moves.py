@@ -426,7 +426,8 @@ class _Look:
         """Candidates of a parted move, before those that are here: whichever pool is looked at first, all say why."""
         for move, elsewhere in sorted(self._seen.parted.items()):
             for machine in elsewhere if move in self._moving else ():
-                yield self._given_up(machine, _PARTED)
+                if not leaves(machine):
+                    yield self._given_up(machine, _PARTED)
 
     def _prepared(self, machine: Machine, together: Iterable[Machine]) -> bool:
         """Whether the others are as far as it is: pods that are evicted from one must not be bound to the next."""
@@ -460,7 +461,7 @@ class _Look:
         left = drain(node, others, self._now, began or self._now, None)
         if not left.waiting:
             return None
-        if began is None:
+        if began is None or began > self._now:  # an annotation that a user wrote keeps no machine for ever
             return NoteDrain(machine)
         length = _evicted_first_for(machine)
         if length is not None and self._now >= began + length:
@@ -487,9 +488,9 @@ class _Look:
         if not needs_place(machine, cause):
             return None
         if (gone := self._gone(machine)) is not None:
-            return _Block("ReplacementFailed", f"{begun}. Replacement {gone}.")
+            return _Block("ReplacementFailed", f"{begun}. Replacement {gone.rstrip('.')}.")
         if (stopped := self._stopped(move)) is not None:
-            return _Block("ReplacementFailed", f"{begun}. {stopped}.")
+            return _Block("ReplacementFailed", f"{begun}. {stopped.rstrip('.')}.")
         refit = self._seen.refits.get(machine.record.key)
         if refit is None:
             return None
@@ -575,9 +576,10 @@ class _Look:
 
     def _unused(self, machine: Machine) -> tuple[Machine, ...]:
         """Not while a candidate is drained: its pods have room there. One that is not seen yet cannot be deleted."""
-        if any(leaves(each) for each in self._moving[move_of(machine.record)]):
+        move = move_of(machine.record)
+        if any(leaves(each) for each in (*self._moving[move], *self._seen.parted.get(move, ()))):
             return ()
-        there = self._seen.replacements.get(move_of(machine.record), ())
+        there = self._seen.replacements.get(move, ())
         seen = (each for each in there if each.record.uid)
         living = (each for each in seen if not each.record.deleting and not has_ended(each.record))
         return tuple(each for each in living if not pods_to_move(each.pods))
@@ -586,9 +588,10 @@ class _Look:
 def _evicted_first_for(machine: Machine) -> timedelta | None:
     """How long the machine may still stay for a pod that needs it; None: until its last pod is gone."""
     attempt, grace = open_attempt(attempts_of(machine.record)), drain_grace(machine.record)
-    if attempt is None or not is_owned(attempt):
-        return EVICTED_FIRST_FOR
-    return grace - min(LAST_CALL_AT_MOST, grace / 2) if grace is not None else None
+    left = grace - min(LAST_CALL_AT_MOST, grace / 2) if grace is not None else None  # the drain goes on with the rest
+    if attempt is not None and is_owned(attempt):
+        return left
+    return min(EVICTED_FIRST_FOR, left) if left is not None else EVICTED_FIRST_FOR
 
 
 def _not_now(machine: Machine, exchange: FoundExchange, refit: Refit, why: str) -> str:
