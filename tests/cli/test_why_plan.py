@@ -192,7 +192,7 @@ def test_a_node_without_work_says_that_its_pool_deletes_it(cluster: Mounted):
     assert f"node {own(cluster)}: Ready   1x L40S from vultr at $1.20/h" in said
     assert "machine     request ml/of-pool, bought for pool ml/pool" in said
     assert "used by     no pod that uses a GPU" in said
-    unused = "No pod has used the GPUs of machine i-1 at vultr for 10m (since 14:05:00Z)"
+    unused = "No pod has used the GPUs of machine i-7 at vultr for 10m (since 14:05:00Z)"
     assert f"ends        the pool deletes it next: {unused}" in said
 
 
