@@ -36,9 +36,10 @@ from tgp.api.resource import (
 from tgp.controllers.budgets.gated_pods import GATED_PODS, by_gate
 from tgp.controllers.budgets.indexes import BUDGET_PODS, PAUSED_JOBS, by_budget_mark, by_pause
 from tgp.controllers.classes.implicit_class import AllClasses
+from tgp.controllers.instances.machine_ends import MachineEnds
 from tgp.controllers.market.reconciler import MarketState
 from tgp.controllers.pools.indexes import BY_CLASS, GANG_PODS, WAITING_PODS, by_class, by_gang, by_waiting
-from tgp.controllers.requests.indexes import INDEXES, PODS_BY_NODE, by_node_name
+from tgp.controllers.requests.indexes import INDEXES, NODES_BY_MACHINE, PODS_BY_NODE, by_machine, by_node_name
 from tgp.controllers.requests.leader_guard import LeaderGuard
 from tgp.core.disruption.health import RepairRule
 from tgp.core.model.identity import KUBE_SYSTEM, cluster_id
@@ -48,7 +49,6 @@ from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
 from tgp.core.model.secret import Secret
 from tgp.core.model.signing import SigningRequest
-from tgp.core.model.spend import MachineEnd
 from tgp.core.model.storage import Claim, StorageClass, Volume
 from tgp.core.model.workload import DaemonSet, Job, Namespace, PodDisruptionBudget
 from tgp.core.power.node_groups import NodeGroup
@@ -60,7 +60,6 @@ from tgp.ports.entropy import Entropy
 from tgp.ports.http import HttpFactory
 from tgp.ports.journal import Journal
 
-MACHINE_END = Resource("tgp.io", "v1", "machineends", "MachineEnd", namespaced=False)  # never written
 IMPLICIT_CLASS = Resource("tgp.io", "v1", "implicitclasses", "ImplicitClass", namespaced=False)  # never written
 
 
@@ -117,7 +116,7 @@ class Stores:
             GPU_NODE_POOL, {BY_CLASS: by_class, "namespace": by_namespace}
         )
         self.requests: Store[KubeObject[GPURequest]] = Store(GPU_REQUEST, INDEXES)
-        self.nodes: Store[Node] = Store(NODE)
+        self.nodes: Store[Node] = Store(NODE, {NODES_BY_MACHINE: by_machine})
         self.pods: Store[Pod] = Store(
             POD,
             {
@@ -144,7 +143,7 @@ class Stores:
         self.implicit_class: LocalCache[KubeObject[GPUNodeClass]] = LocalCache(IMPLICIT_CLASS)
         self.all_classes = AllClasses(self.classes, self.implicit_class.store)
 
-        self.machine_ends: LocalCache[MachineEnd] = LocalCache(MACHINE_END)  # as far as this process knows them
+        self.machine_ends = MachineEnds(self.nodes)
 
         self.sources = EventChannel("sources")  # whose offers changed
         self.accesses = EventChannel("accesses")  # of whose machines something new was seen

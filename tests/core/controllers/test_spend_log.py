@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -10,11 +10,18 @@ import pytest
 
 from tests.core.model.test_spend import NOW, UID, an_entry
 from tgp.adapters.kube.client import KubeCluster
-from tgp.api.resource import CONFIG_MAP, NAMESPACE
-from tgp.controllers.instances.spend_log import MOST_PAGES, SpendLog
+from tgp.adapters.kube.store import Store
+from tgp.api.resource import CONFIG_MAP, NAMESPACE, NODE
+from tgp.controllers.instances.machine_ends import MachineEnds
+from tgp.controllers.instances.spend_log import MOST_PAGES, TOLD_AT_ONCE, SpendLog
+from tgp.controllers.requests.indexes import NODES_BY_MACHINE, by_machine
 from tgp.core.model import spend
+from tgp.core.model.identity import CLUSTER_DIGITS
+from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.spend import MOST_BYTES, SPEND_LABEL, SpendEntry, entries, line_of
+from tgp.core.model.token import token_for
+from tgp.core.requests.node_state import provider_id_of
 from tgp.ports.cluster import Conflict, NotFound, Refused, WriteUnknown
 from tgp.sim.apiserver.server import ApiServer
 from tgp.sim.entropy import SeededEntropy
@@ -246,5 +253,81 @@ def test_what_happened_lately_is_read_from_this_months_pages_and_the_last():
 
         assert [each.attempt for each in await spend_log.recent(NOW)] == [2, 3]
         assert (await spend_log.recent(NOW))[-1].lost
+
+    play(setup)
+
+
+def machine_ends(*nodes: Node) -> MachineEnds:
+    store: Store[Node] = Store(NODE, {NODES_BY_MACHINE: by_machine})
+    for node in nodes:
+        store.put(node)
+    return MachineEnds(store)
+
+
+def told(ends: MachineEnds) -> list[datetime]:
+    return [end.at for end in ends.store.values()]
+
+
+@pytest.mark.parametrize("minutes", [-5, 5])
+def test_the_end_that_is_told_is_the_one_on_record_and_a_new_leader_reads_the_same(minutes):
+    """Another leader's line, or one that a user corrected."""
+    line = an_entry(ended=NOW + timedelta(hours=1, minutes=minutes))
+
+    async def setup(cluster: Breaking, _spend_log: SpendLog) -> None:
+        await cluster.put(PAGE, {line.key: line_of(line)})
+        entering, reading = machine_ends(), machine_ends()
+        await SpendLog(cluster, HOME, entering).enter(an_entry())
+        await SpendLog(cluster, HOME, reading).recent(NOW)
+        assert told(entering) == told(reading) == [line.ended]
+
+    play(setup)
+
+
+def test_of_two_lines_in_two_months_the_earlier_is_told_however_they_are_read():
+    december = an_entry(ended=NOW + timedelta(days=16))
+
+    async def setup(cluster: Breaking, spend_log: SpendLog) -> None:
+        ends = machine_ends()
+        await SpendLog(cluster, HOME, ends).enter(an_entry())
+        await SpendLog(cluster, HOME, ends).enter(december)  # a reconcile that is repeated after the end of the month
+        reading = machine_ends()
+        await SpendLog(cluster, HOME, reading).recent(december.ended)
+        assert told(ends) == told(reading) == [an_entry().ended]
+
+    play(setup)
+
+
+def test_ends_of_older_months_are_dropped_unless_a_node_names_the_machine():
+    kept = provider_id_of("vast", token_for("0" * CLUSTER_DIGITS, UID, 2))
+
+    async def setup(cluster: Breaking, _spend_log: SpendLog) -> None:
+        ends = machine_ends(Node(key=ObjectKey("", "node-1"), uid="n", resource_version=1, provider_id=kept))
+        spend_log = SpendLog(cluster, HOME, ends)
+        for attempt in (1, 2):
+            await spend_log.enter(an_entry(attempt=attempt))
+        await spend_log.enter(an_entry(attempt=3, ended=NOW + timedelta(days=30)))
+        assert len(told(ends)) == 3, "last month's are read at a start, too"
+        await spend_log.recent(NOW + timedelta(days=60))
+        assert [end.key.name[-2:] for end in ends.store.values()] == ["-2", "-3"]
+
+    play(setup)
+
+
+def test_the_event_loop_goes_on_while_many_ends_are_told():
+    async def setup(cluster: Breaking, _spend_log: SpendLog) -> None:
+        for page, first in ((PAGE, 1), (SECOND, 301)):
+            lines = [an_entry(attempt=number) for number in range(first, first + 300)]
+            await cluster.put(page, {each.key: line_of(each) for each in lines})
+        ends, at_once = machine_ends(), [0]
+
+        def put(*_: object) -> None:
+            if not at_once[-1]:
+                asyncio.get_running_loop().call_soon(at_once.append, 0)  # when the event loop goes on
+            at_once[-1] += 1
+
+        ends.store.subscribe(put)
+        await SpendLog(cluster, HOME, ends).recent(NOW)
+        assert sum(at_once) == 600
+        assert max(at_once) <= 2 * TOLD_AT_ONCE, "twice: callbacks of one turn come in any order"
 
     play(setup)

@@ -12,7 +12,7 @@ from tgp.adapters.kube.store import Store
 from tgp.api.budget import GPUWorkloadBudget, GPUWorkloadBudgetSpec
 from tgp.api.common import LabelSelector
 from tgp.controllers.budgets.memory import BudgetMemory
-from tgp.controllers.requests.indexes import PODS_BY_NODE
+from tgp.controllers.requests.indexes import NODES_BY_MACHINE, PODS_BY_NODE
 from tgp.core.budgets.account import REST, UNSURE, USED, BudgetAccount, OpenPod, take_up
 from tgp.core.budgets.archive import ACCOUNT_FINALIZER, KeptAccount, inherited
 from tgp.core.budgets.belonging import covers, selector_of
@@ -468,10 +468,9 @@ class BudgetTracker:
 
     def of_machine_end(self, _old: MachineEnd | None, new: MachineEnd | None) -> Iterable[ObjectKey]:
         """Budgets whose pods ran on this machine, whose Node is still there."""
-        if new is None:
+        if new is None or not any(self._budgets.values()):
             return ()
-        marks = ((node, read_provider_id(node.provider_id)) for node in self._nodes.values())
-        left = [node for node, marked in marks if marked is not None and end_key(marked[1]) == new.key]
+        left = self._nodes.by_index(NODES_BY_MACHINE, new.key.name)
         return [key for node in left for key in self._of_node(node, node, node)]
 
     def _of_node(self, changed: Node, old: Node | None, new: Node | None) -> Iterable[ObjectKey]:

@@ -6,20 +6,19 @@ other; a page that is full, immutable or being deleted is skipped. What other cl
 
 import asyncio
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
-from tgp.adapters.kube.event_channel import LocalCache
 from tgp.api.resource import CONFIG_MAP
+from tgp.controllers.instances.machine_ends import MachineEnds
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.spend import (
     SPEND_LABEL,
-    MachineEnd,
     SpendEntry,
-    end_of,
     entries,
     has_room,
     line_of,
+    month_before,
     month_of,
     own_page_name,
     page_name,
@@ -28,13 +27,14 @@ from tgp.core.model.spend import (
 from tgp.ports.cluster import Cluster, NotFound, Refused
 
 RECENT_PAGES = 16  # of a month, that are read to know what happened lately
+TOLD_AT_ONCE = 256  # ends that are told before the event loop may go on: some 2 ms
 MOST_PAGES = 256  # a month: some 90,000 machines; each further one gets its own page
 
 
 class SpendLog:
     """After any ClusterError the same call may be repeated. `ends`: is told of every entry written or read here."""
 
-    def __init__(self, cluster: Cluster, namespace: str, ends: LocalCache[MachineEnd] | None = None) -> None:
+    def __init__(self, cluster: Cluster, namespace: str, ends: MachineEnds | None = None) -> None:
         self._cluster = cluster
         self._namespace = namespace
         self._ends = ends
@@ -43,25 +43,32 @@ class SpendLog:
 
     async def enter(self, entry: SpendEntry) -> None:
         """Returns once the API server holds a line for this machine, ours or one that a user corrected."""
-        await self._enter(entry)
-        self._tell((entry,))
+        held = await self._enter(entry)
+        if self._ends is not None:
+            self._ends.tell(held)
+            self._ends.drop_before(month_before(entry.ended))
 
-    async def _enter(self, entry: SpendEntry) -> None:
+    async def _enter(self, entry: SpendEntry) -> SpendEntry:
+        """The line that the API server holds."""
         async with self._one_at_a_time:
             month, first = self._open
             for number in range(first if month == entry.month else 1, MOST_PAGES + 1):
-                if await self._entered(page_name(entry.month, number), entry):
+                if (held := await self._entered(page_name(entry.month, number), entry)) is not None:
                     self._open = (entry.month, number)
-                    return
+                    return held
             self._open = (entry.month, MOST_PAGES + 1)
-            if not await self._entered(own_page_name(entry), entry):
+            if (held := await self._entered(own_page_name(entry), entry)) is None:
                 raise Refused(
                     f"ConfigMap {own_page_name(entry)} accepts no entry; the cost of the machine is not recorded"
                 )
+            return held
 
     async def recent(self, now: datetime) -> tuple[SpendEntry, ...]:
         """Of this month and the one before, as far as RECENT_PAGES go."""
-        return await self.of_months((month_of(now.replace(day=1) - timedelta(days=1)), month_of(now)))
+        found = await self.of_months((month_before(now), month_of(now)))
+        if self._ends is not None:
+            self._ends.drop_before(month_before(now))
+        return found
 
     async def of_months(self, months: Iterable[str]) -> tuple[SpendEntry, ...]:
         """Machines that ended in these months, as far as RECENT_PAGES of each go."""
@@ -75,36 +82,34 @@ class SpendLog:
                 except NotFound:
                     break
         found = entries(pages)
-        self._tell(found)
+        if self._ends is not None:
+            for number, entry in enumerate(found):
+                if number % TOLD_AT_ONCE == 0:
+                    await asyncio.sleep(0)
+                self._ends.tell(entry)
         return found
 
-    def _tell(self, found: Iterable[SpendEntry]) -> None:
-        if self._ends is None:
-            return
-        for entry in found:
-            self._ends.store.put(end_of(entry, self._ends.next_version()))
-
-    async def _entered(self, name: str, entry: SpendEntry) -> bool:
-        """False: there is no room on this page."""
+    async def _entered(self, name: str, entry: SpendEntry) -> SpendEntry | None:
+        """The line for this machine on this page, once it is there; None: there is no room."""
         key = ObjectKey(self._namespace, name)
         try:
             page = await self._cluster.read(CONFIG_MAP, key)
         except NotFound:
             await self._cluster.create(CONFIG_MAP, self._page(name, entry))
-            return True
+            return entry
         data = page.get("data") or {}
-        if read_line(entry.key, data.get(entry.key)) is not None:
-            return True
+        if (held := read_line(entry.key, data.get(entry.key))) is not None:
+            return held
         metadata = page["metadata"]
         if page.get("immutable") or "deletionTimestamp" in metadata or not has_room(data, entry):
-            return False
+            return None
         change = {"metadata": {"labels": {SPEND_LABEL: entry.month}}, "data": {entry.key: line_of(entry)}}
         version = str(metadata["resourceVersion"])
         try:
             await self._cluster.patch(CONFIG_MAP, key, change, resource_version=version, uid=str(metadata["uid"]))
         except Refused:  # larger than computed, or a policy
-            return False
-        return True
+            return None
+        return entry
 
     def _page(self, name: str, entry: SpendEntry) -> dict[str, Any]:
         labels = {SPEND_LABEL: entry.month, "app.kubernetes.io/managed-by": "tgp-operator"}

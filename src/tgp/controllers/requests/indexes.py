@@ -7,8 +7,10 @@ from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
+from tgp.core.model.spend import end_key
 from tgp.core.model.token import plain_uid
 from tgp.core.requests.node_metadata import pool_key, pool_owner
+from tgp.core.requests.node_state import read_provider_id
 from tgp.core.requests.own_node import is_own_node, reserved_node_name
 from tgp.ports.cluster import View
 
@@ -22,6 +24,7 @@ WAITING = "waiting"  # requests that users wrote
 WAITING_OF_POOL = "waitingOfPool"  # by class
 YES = "yes"
 PODS_BY_NODE = "node"
+NODES_BY_MACHINE = "machine"
 
 
 def by_node_class(record: KubeObject[GPURequest]) -> tuple[str, ...]:
@@ -88,6 +91,12 @@ INDEXES = {
 
 def by_node_name(pod: Pod) -> tuple[str, ...]:
     return (pod.node,) if pod.node else ()
+
+
+def by_machine(node: Node) -> tuple[str, ...]:
+    """The rented machine that its provider ID names, as the key of a MachineEnd."""
+    marked = read_provider_id(node.provider_id)
+    return (end_key(marked[1]).name,) if marked is not None else ()
 
 
 def own_node(nodes: View[Node], record: KubeObject[GPURequest]) -> Node | None:

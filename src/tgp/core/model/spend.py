@@ -88,6 +88,10 @@ def month_of(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m")
 
 
+def month_before(moment: datetime) -> str:
+    return month_of(moment.astimezone(UTC).replace(day=1) - timedelta(days=1))
+
+
 def page_name(month: str, number: int) -> str:
     """The first ConfigMap of a month has no number."""
     return f"{NAME}-{month}" if number == 1 else f"{NAME}-{month}-{number}"
