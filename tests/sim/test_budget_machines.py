@@ -79,16 +79,28 @@ def test_a_pod_ends_once_its_machine_is_entered_in_the_spend_record(restart):
         assert float(budget(env)["consumedGpuHours"]) * 3600 == pytest.approx(counted, abs=1)
 
 
+def a_pod_on_a_machine_that_is_off(env: SimEnv) -> tuple[str, datetime]:
+    """Of one you own: its Node, and when the pod started, which ignores its drain."""
+    node = a_pod_on_a_machine(env, provider="webhook", terminationGracePeriodSeconds=30 * 86_400)
+    ignores = {"metadata": {"annotations": {"sim.tgp.io/stop-takes": "8760h"}}}
+    env.world.api.local_api.merge_patch(POD, "default", "one", ignores)
+    started = started_at(env)
+    env.drops()
+    env.until(lambda: env.request() is None, minutes=90)
+    env.world.run(minutes=2)
+    return node, started
+
+
+def ready(env: SimEnv, node: str) -> dict[str, Any]:
+    found = env.node(node)
+    assert found is not None
+    return next(row for row in found["status"]["conditions"] if row["type"] == "Ready")
+
+
 def test_a_pod_that_ignores_its_drain_ends_with_the_machine_you_own():
     """The Node of a machine you own stays, silent, and with it a pod that nothing but its kubelet removes."""
     with sim_env("machine off", "webhook") as env:
-        node = a_pod_on_a_machine(env, provider="webhook", terminationGracePeriodSeconds=30 * 86_400)
-        ignores = {"metadata": {"annotations": {"sim.tgp.io/stop-takes": "8760h"}}}
-        env.world.api.local_api.merge_patch(POD, "default", "one", ignores)
-        started = started_at(env)
-        env.drops()
-        env.until(lambda: env.request() is None, minutes=90)
-        env.world.run(minutes=2)
+        node, started = a_pod_on_a_machine_that_is_off(env)
         counted = float(budget(env)["consumedGpuHours"]) * 3600
         assert env.node(node) is not None
         assert env.world.api.local_api.get(POD, "default", "one") is not None
@@ -96,3 +108,22 @@ def test_a_pod_that_ignores_its_drain_ends_with_the_machine_you_own():
         assert counted == pytest.approx((entered_at(env) - started).total_seconds(), abs=20)
         env.world.run(hours=1)
         assert float(budget(env)["consumedGpuHours"]) * 3600 == counted
+
+
+@pytest.mark.parametrize("away", ["never", "while it is off", "when it returns"])
+def test_the_time_for_which_a_machine_you_own_was_off_does_not_count_whoever_leads(away):
+    """Off in the evening with a pod that nothing removed, and on again in the morning."""
+    with sim_env("machine off", "webhook") as env:
+        node, _ = a_pod_on_a_machine_that_is_off(env)
+        before = float(budget(env)["consumedGpuHours"]) * 3600
+        if away == "while it is off":
+            env.world.processes["operator"].crash(restart_after=60)
+        env.world.run(hours=12)
+        assert float(budget(env)["consumedGpuHours"]) * 3600 == before
+        env.wants("again", gpuType=offered(env.simulator), idleTimeout="Never")
+        env.until(lambda: ready(env, node)["status"] == "True", minutes=30, step=0.2)
+        if away == "when it returns":
+            env.world.processes["operator"].crash(restart_after=20)
+        env.world.run(minutes=60)
+        assert env.world.api.local_api.get(POD, "default", "one") is None, "its kubelet removed it soon"
+        assert 0 < float(budget(env)["consumedGpuHours"]) * 3600 - before < 60

@@ -13,6 +13,7 @@ from tgp.api.budget import ACCOUNT_MAX
 from tgp.core.budgets.account import (
     BUCKETS,
     HOURS_KEPT,
+    MOST_STAYING,
     REST,
     UNSURE,
     USD,
@@ -385,6 +386,52 @@ def test_a_pod_that_was_shown_as_ended_and_runs_by_a_later_state_goes_on(version
     account.ended[uid(1)] = WRITTEN - 10
     take_up(account, [Sighting(uid(1), 1000, WRITTEN - 90)], NOW, alive_until=ALIVE, seen={uid(1): version})
     assert (account.used(USED, NOW), account.used(UNSURE, NOW)) == (used * 1000, unsure * 1000)
+
+
+OFF = {
+    "never": (None, 610),
+    "from its end": ((WRITTEN - 10, NOW - 100), 100),
+    "before its end": ((WRITTEN - 20, NOW - 100), 100),
+    "later": ((WRITTEN, NOW - 100), 110),
+    "and on again before its end": ((WRITTEN - 20, WRITTEN - 10), 610),
+}
+
+
+@pytest.mark.parametrize("case", OFF)
+def test_a_pod_whose_machine_ended_and_whose_node_reports_goes_on_without_the_time_it_was_off(case):
+    off, used = OFF[case]
+    account = fresh(24, WRITTEN)
+    account.ended[uid(1)] = WRITTEN - 10
+    take_up(account, [Sighting(uid(1), 1000, WRITTEN - 90)], NOW, alive_until=ALIVE, seen={}, returned={uid(1): off})
+    assert account.used(USED, NOW) == used * 1000
+
+
+def test_an_open_pod_whose_machine_was_off_while_no_leader_watched_does_not_count_that_time():
+    account = fresh(24, WRITTEN)
+    account.open[uid(1)] = OpenPod(WRITTEN - 100, 1000)
+    off = (WRITTEN + 100, NOW - 100)
+    take_up(account, [Sighting(uid(1), 1000, 0)], NOW, alive_until=ALIVE, seen={}, returned={uid(1): off})
+    assert account.used(USED, NOW) == 300 * 1000
+    older = fresh(24, WRITTEN)
+    older.open[uid(1)] = OpenPod(WRITTEN - 100, 1000)
+    off = (WRITTEN - 61, NOW - 100)
+    take_up(older, [Sighting(uid(1), 1000, 0)], NOW, alive_until=ALIVE, seen={}, returned={uid(1): off})
+    assert older.used(USED, NOW) == 700 * 1000, "the leader that wrote it knew better"
+
+
+def test_pods_that_ended_with_their_machine_are_remembered_up_to_a_bound():
+    account = fresh(24, WRITTEN)
+    for number in range(MOST_STAYING + 1):
+        account.stay(uid(number), WRITTEN - 10)
+    account.advance(WRITTEN + DAY)
+    again = unpack_of(account)
+    assert again.ended == {uid(number): WRITTEN - 10 for number in range(MOST_STAYING)}
+    assert len(pack(account)) < 20_000
+    again.advance(again.at + 1)
+    assert not again.ended, "unless the pods are listed"
+    account.leave(uid(0))
+    account.advance(account.at + 1)
+    assert len(account.ended) == MOST_STAYING - 1
 
 
 def test_taking_up_twice_counts_nothing_twice():

@@ -11,6 +11,7 @@ from tgp.core.budgets.spans import (
     counts,
     hourly_share,
     machine_ended,
+    off_time,
     seconds,
     sight,
     sight_gone,
@@ -21,7 +22,7 @@ from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import COUNTED, FAILED, RUNNING, SUCCEEDED, Pod
 from tgp.core.model.resources import Resources
-from tgp.core.requests.node_metadata import OFF_SINCE
+from tgp.core.requests.node_metadata import OFF_SINCE, REQUEST_UID
 
 RESOURCE = "nvidia.com/gpu"
 GPU, CPU = Weights(RESOURCE), Weights("cpu")
@@ -187,6 +188,28 @@ def test_a_machine_ended_when_the_spend_record_says_so_and_its_node_was_not_hear
     node, entered, expected = MACHINES[case]
     expected = T + timedelta(seconds=90) if expected == "off" else expected
     assert machine_ended(node, entered) == (None if expected is None else seconds(expected))
+
+
+BACK = Node(key=ObjectKey("", "node-1"), ready=True, ready_since=T, annotations={OFF_SINCE: "2026-11-17T09:00:00Z"})
+OFF_AT = seconds(T.replace(hour=9, minute=0))
+WORN = msgspec.structs.replace(BACK, annotations={}, labels={REQUEST_UID: "r"})
+RETURNS = {
+    "owned, and back": (BACK, OFF_AT, (OFF_AT, SEEN)),
+    "its record is gone with the next request": (WORN, OFF_AT + 7, (OFF_AT + 7, SEEN)),
+    "the same, and its pods are open": (WORN, None, None),
+    "rented": (msgspec.structs.replace(WORN, provider_id="tgp://vast/x"), OFF_AT, None),
+    "silent": (msgspec.structs.replace(BACK, ready=None), OFF_AT, None),
+    "Ready since before it was off": (msgspec.structs.replace(BACK, ready_since=T.replace(hour=8)), OFF_AT, None),
+    "its clock is behind": (msgspec.structs.replace(BACK, ready_since=T.replace(hour=10)), OFF_AT, (OFF_AT, SEEN - 60)),
+    "its clock is ahead": (msgspec.structs.replace(BACK, ready_since=T.replace(hour=23)), OFF_AT, (OFF_AT, SEEN - 60)),
+    "no Node": (None, OFF_AT, None),
+}
+
+
+@pytest.mark.parametrize("case", RETURNS)
+def test_a_machine_was_off_from_its_record_until_its_node_was_ready_as_far_as_that_was_seen(case):
+    node, ended, expected = RETURNS[case]
+    assert off_time(node, SEEN - 60, SEEN, ended) == expected
 
 
 def test_money_is_the_pods_share_of_its_nodes_price():

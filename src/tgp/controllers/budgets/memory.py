@@ -110,7 +110,19 @@ class BudgetMemory:
         self.waited.pop(uid, None)
         self.missing.pop(uid, None)
         self.pods.pop(uid, None)
+        if uid in self.account.staying:
+            self.forget_finished(uid)
         self.account.let_go(uid, now)
+
+    def finish_with_machine(self, uid: bytes, end: int) -> None:
+        """Its machine or its Node is gone, and the pod is still there: it may run again."""
+        self.finished[uid] = end
+        self.account.stay(uid, end)
+
+    def forget_finished(self, uid: bytes) -> None:
+        """It is gone, or counts no longer."""
+        self.finished.pop(uid, None)
+        self.account.leave(uid)
 
     def see(self, pod: Pod, seen: Sighting, now: int, since: int | None = None) -> bool:
         """Whether that opened, cut or closed a span; if it closed one, what the pod used is kept by its name."""

@@ -25,6 +25,7 @@ from tgp.core.budgets.spans import (
     Sighting,
     counts,
     machine_ended,
+    off_time,
     seconds,
     short_uid,
     sight,
@@ -73,6 +74,9 @@ class BudgetTracker:
         self._watched_until = watched_until
         self._budgets: dict[str, dict[ObjectKey, BudgetMemory]] = {}  # by namespace; EVERY: those over several
         self._left_alone: dict[ObjectKey, tuple[str, bool]] = {}  # uid, and whether a newer version counts there
+        self._reported: dict[
+            str, int
+        ] = {}  # by Node that was silent: the earliest moment at which it can have reported again
         self._empty_since: float | None = None  # boot time; None: pods and Nodes are shown
 
     @property
@@ -212,18 +216,22 @@ class BudgetTracker:
         alive_until = max(account.at, seconds(watched) - WATCH_DELAY) if watched is not None else account.at
         counted = {uid: account.ended.get(uid, account.at) for uid in pods}
         listed = list(self._listed(memory, pods, seconds(now), alive_until))
+        staying = {each.uid for each in listed if each.end is not None and not pods[each.uid].over}
         changed = take_up(
             account,
             listed,
             seconds(now),
             alive_until=alive_until,
             seen={uid: pod.resource_version for uid, pod in pods.items()},
+            staying=staying,
+            returned=dict(self._returned(account, pods, seconds(now))),
         )
         memory.pods = {uid: pod for uid, pod in pods.items() if uid in account.open}
         if memory.closed and status.last_enforcement_at is not None:
             memory.evicted.take_up(memory.pods.values(), status.last_enforcement_at)
         ends = {each.uid: each.end or 0 for each in listed}
         memory.finished = {uid: max(counted[uid], ends.get(uid, 0)) for uid, pod in pods.items() if pod.over}
+        memory.finished |= {uid: account.ended.get(uid, seconds(now)) for uid in staying | account.staying}
         memory.unwritten = set(memory.finished) if changed else set()
         memory.claiming = {short_uid(pod) for pod in self._pods.values() if memory.claims(pod)}
         memory.changed_at = now if changed or lost or before is not None or not status.account else None
@@ -246,6 +254,16 @@ class BudgetTracker:
                 # Nothing runs on a Node that is gone. No list says since when.
                 known = alive_until if held is None or held.sure_until is None else min(alive_until, held.sure_until)
                 yield msgspec.structs.replace(seen, end=now, sure_until=known)
+
+    def _returned(
+        self, account: BudgetAccount, pods: dict[bytes, Pod], now: int
+    ) -> Iterator[tuple[bytes, tuple[int, int] | None]]:
+        """Pods whose machine had ended, on record, and whose Node reports: when it was off; None: it never was."""
+        for uid, pod in pods.items():
+            node = self._nodes.get(ObjectKey("", pod.node))
+            off = off_time(node, account.at - STATUS_DELAY, now, account.ended.get(uid))
+            if off is not None or (node is not None and node.ready is not None and self._entered_at(node)):
+                yield uid, off
 
     def _respecify(
         self, memory: BudgetMemory, record: KubeObject[GPUWorkloadBudget], spec: GPUWorkloadBudgetSpec
@@ -363,6 +381,8 @@ class BudgetTracker:
             return False
         if node is None and not known:
             return False  # its Node is gone, or will be shown soon
+        if over and node is not None and node.ready is None:
+            return False  # nothing shows that it runs until its Node reports
         silent = int(min(self._silent_for(), 1e9))
         if over:
             return self._goes_on(memory, pod, sight(pod, memory.weights, seconds(now), silent, node), now)
@@ -389,8 +409,9 @@ class BudgetTracker:
         return changed
 
     def _goes_on(self, memory: BudgetMemory, pod: Pod, seen: Sighting, now: datetime) -> bool:
-        """It was shown as ended, or its Node as gone, and runs all the same: no time of it is free."""
-        memory.account.reopen(seen, memory.finished.pop(seen.uid), seconds(now))
+        """It was shown as ended, or its Node as gone, and runs: all of it counts but the time its machine was off."""
+        off = self._off_time(pod, seconds(now))
+        memory.account.reopen(seen, memory.finished.pop(seen.uid), seconds(now), off)
         memory.unwritten.discard(seen.uid)
         memory.pods[seen.uid] = pod
         memory.changed_at = memory.changed_at or now
@@ -400,7 +421,7 @@ class BudgetTracker:
         uid = short_uid(last)
         known = memory.pods.pop(uid, None)
         if uid in memory.finished:
-            del memory.finished[uid]
+            memory.forget_finished(uid)
         elif uid in memory.account.open:
             # The removal itself came with a later state. A list without it tells only that it went since the last one.
             unheard = int(min(self._silent_for(), 1e9)) if known is last else None
@@ -427,9 +448,11 @@ class BudgetTracker:
 
     def _close(self, memory: BudgetMemory, uid: bytes) -> None:
         last, gone = memory.missing.pop(uid)
-        memory.see(last, gone, seconds(self._clock.now()))
+        held, now = memory.account.open.get(uid), seconds(self._clock.now())
+        memory.see(last, gone, now)
         if memory.pods.pop(uid, None) is not None:  # its Node is gone, and the pod is still there
-            memory.finished[uid] = gone.end or seconds(self._clock.now())
+            counted_from = held.start or 0 if held is not None else 0
+            memory.finish_with_machine(uid, max(gone.end or now, counted_from))
             memory.unwritten.add(uid)
 
     def _shows_nothing(self) -> bool:
@@ -447,9 +470,17 @@ class BudgetTracker:
         return node if self._machine_ended(node) is None else None
 
     def _machine_ended(self, node: Node | None) -> int | None:
+        return machine_ended(node, self._entered_at(node))
+
+    def _entered_at(self, node: Node | None) -> datetime | None:
+        """When its machine was gone by the spend record; None: it is not in it."""
         marked = read_provider_id(node.provider_id) if node is not None else None
         entered = self._machine_ends.get(end_key(marked[1])) if marked is not None else None
-        return machine_ended(node, entered.at if entered is not None else None)
+        return entered.at if entered is not None else None
+
+    def _off_time(self, pod: Pod, now: int) -> tuple[int, int] | None:
+        """When the pod's machine was off, until its Node was seen to report again; None: no record says so."""
+        return off_time(self._nodes.get(ObjectKey("", pod.node)), self._reported.get(pod.node, 0), now)
 
     def _sure(self, pod: Pod, until: int | None) -> int | None:
         silent = silent_since(self._nodes.get(ObjectKey("", pod.node)))
@@ -464,6 +495,11 @@ class BudgetTracker:
         assert changed is not None, "a change has a before or an after"
         if old is not None and new is not None and _same(old, new):
             return ()
+        if new is None or new.ready is None:
+            self._reported.pop(changed.name, None)
+        elif old is not None and old.ready is None:
+            late = max(STATUS_DELAY, int(min(self._silent_for(), 1e9)))
+            self._reported[changed.name] = seconds(self._clock.now()) - late
         return self._of_node(changed, old, new)
 
     def of_machine_end(self, _old: MachineEnd | None, new: MachineEnd | None) -> Iterable[ObjectKey]:

@@ -6,8 +6,9 @@ the sums of 31 days by the hour: a longer window tomorrow refunds nothing. Where
 window, the buckets are emptied when the next one begins, and what ran across that moment counts from it on.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import NamedTuple
 
 from tgp.core.budgets.period import LONGEST, Period
@@ -18,6 +19,7 @@ BUCKETS = 720
 HOUR = 3600
 HOURS_KEPT = 31 * 24
 ENDED_KEPT = 90  # seconds for which a pod that ended is remembered by name
+MOST_STAYING = 1_000  # pods that are remembered for longer: 17,000 characters of the status
 NEVER = 1 << 62
 COUNTED_BEFORE = 60  # seconds: what ended longer than this before the last write was in it
 REST = b"\xff" * UID_BYTES  # instead of a uid: open pods that an account has no room for one by one
@@ -25,6 +27,7 @@ REST = b"\xff" * UID_BYTES  # instead of a uid: open pods that an account has no
 # The series of an account. Time is in milli-GPU-seconds, money in micro-dollars an hour times seconds.
 USED, UNSURE, USD, UNPRICED = range(4)
 SERIES = 4
+NONE_RETURNED: Mapping[bytes, tuple[int, int] | None] = MappingProxyType({})
 PEAKED = (USED, USD)  # these hold against a limit: what is outside the window leaves second by second
 
 
@@ -83,6 +86,7 @@ class BudgetAccount:
     hourly: Ints = field(default_factory=lambda: _table(HOURS_KEPT + 1))
     open: dict[bytes, OpenPod] = field(default_factory=dict)
     ended: dict[bytes, int] = field(default_factory=dict)  # when
+    staying: set[bytes] = field(default_factory=set)  # of these: until their objects are gone, they may run again
     newest: int = -1  # the bucket in the last column, counted from the epoch
     newest_hour: int = -1
     period: Period | None = None  # None: a rolling window
@@ -136,7 +140,8 @@ class BudgetAccount:
             _shift(self.hourly, steps)
         self.at = now
         if self.ended:
-            self.ended = {uid: end for uid, end in self.ended.items() if end > now - ENDED_KEPT}
+            kept = now - ENDED_KEPT
+            self.ended = {uid: end for uid, end in self.ended.items() if end > kept or uid in self.staying}
 
     # -- pods come and go ----------------------------------------------------------------------------------------------
 
@@ -184,14 +189,39 @@ class BudgetAccount:
         if pod is not None and pod.start is not None:
             self.charge_pod(pod, pod.start, now)
 
-    def reopen(self, seen: Sighting, since: int, now: int) -> None:
-        """It was shown as ended at `since`, and runs: what it used meanwhile counts, and is unsure."""
+    def stay(self, uid: bytes, end: int) -> None:
+        """It ended with its machine or its Node, and its object is still there: its end is kept until `leave`."""
+        if uid in self.staying or len(self.staying) < MOST_STAYING:
+            self.staying.add(uid)
+            self.ended[uid] = end
+
+    def leave(self, uid: bytes) -> None:
+        """Its object is gone, or it counts no longer."""
+        self.staying.discard(uid)
+
+    def reopen(self, seen: Sighting, since: int, now: int, off: tuple[int, int] | None = None) -> None:
+        """It was shown as ended at `since`, and runs: what it used meanwhile counts, and is unsure.
+
+        `off`: between these moments its machine was off, and that time does not count.
+        """
         self.advance(now)
         self.ended.pop(seen.uid, None)
+        self.leave(seen.uid)
+        start = since
+        if off is not None and since < off[1]:
+            start = off[1]
+            if seen.start is not None:
+                self.charge_pod(OpenPod(since, seen.milli, seen.rate, since), since, off[0])
         if seen.start is not None:
-            self.charge(UNSURE, since, now, seen.milli)
-        start = None if seen.start is None else since
-        self.open[seen.uid] = OpenPod(start, seen.milli, seen.rate, seen.sure_until)
+            self.charge(UNSURE, start, now, seen.milli)
+        self.open[seen.uid] = OpenPod(None if seen.start is None else start, seen.milli, seen.rate, seen.sure_until)
+
+    def skip(self, uid: bytes, begin: int, end: int) -> None:
+        """An open pod did not run between these moments: its machine was off. Nothing, if it started later."""
+        held = self.open[uid]
+        if held.start is not None and held.start <= begin < end:
+            self.charge_pod(held, held.start, begin)
+            self.open[uid] = held.cut(begin)._replace(start=end)
 
     def charge_pod(self, pod: OpenPod, start: int, end: int) -> None:
         """Add what it used between these moments."""
@@ -318,6 +348,7 @@ class BudgetAccount:
         other = BudgetAccount(
             width, self.at, self.version, open=self.open, ended=self.ended, period=period, reset_at=self.reset_at
         )
+        other.staying = self.staying
         other.hourly, other.newest_hour = self.hourly, self.newest_hour
         oldest = (self.newest_hour - HOURS_KEPT) * HOUR
         last = np.minimum(oldest + (np.arange(HOURS_KEPT + 1) + 1) * HOUR, self.at + 1)
@@ -374,12 +405,20 @@ def width_of(window_hours: int | None, period: Period | None = None) -> int:
 
 
 def take_up(
-    account: BudgetAccount, listed: Iterable[Sighting], now: int, *, alive_until: int, seen: Mapping[bytes, int]
+    account: BudgetAccount,
+    listed: Iterable[Sighting],
+    now: int,
+    *,
+    alive_until: int,
+    seen: Mapping[bytes, int],
+    staying: Collection[bytes] = (),
+    returned: Mapping[bytes, tuple[int, int] | None] = NONE_RETURNED,
 ) -> bool:
     """Continue from an account that another process wrote, by one complete list of the pods; whether it changed.
 
     `alive_until`: the last moment at which that process is known to have watched. `seen`: by uid the version of a
-    listed pod; what the account's own list already showed is in it.
+    listed pod; what the account's own list already showed is in it. `staying`: listed pods that ended with their
+    machine. `returned`: those whose machine had ended, on record, and whose Node reports: when it was off; None: never.
 
     | in the account | in the list | what follows |
     | open | running | goes on from its recorded start |
@@ -388,6 +427,7 @@ def take_up(
     | open | gone | closed now; sure until the other process, or its Node, was last heard of |
     | open, never started | gone | from the last write until now, all of it unsure |
     | ended | running, by a later state | it goes on: it was not its end |
+    | ended | running, and returned | the same, without the time that its machine was off |
     | ended | anything else | nothing |
     | absent | finished before the last write | nothing: it was counted |
     | absent | finished later, or running | from its start, if that is later than the last write; else from that write |
@@ -409,20 +449,29 @@ def take_up(
             gone = Sighting(uid, pod.milli, written if pod.start is None else pod.start, now, heard, pod.rate)
             changed = account.see(gone, now) or changed
     for uid, each in here.items():
+        off = returned.get(uid)
         if uid in account.open:
+            if off is not None and off[0] >= written - COUNTED_BEFORE:
+                account.skip(uid, *off)
             bounded = _since_written(each, account.open[uid], written, min(alive_until, now), now)
             changed = account.see(bounded, now) or changed
+            until = bounded.end
         elif uid in ended:
-            if each.end is None and 0 < version < seen.get(uid, 0):
-                account.reopen(each, ended[uid], now)
-                changed = True
+            until = ended[uid]
+            if each.end is None and (uid in returned or 0 < version < seen.get(uid, 0)):
+                account.reopen(each, until, now, off)
+                until, changed = None, True
         elif each.end is not None and (each.end <= written - COUNTED_BEFORE or 0 < seen.get(uid, 0) <= version):
-            continue
+            until = max(each.end, written)
         else:
             later = each.start is None or each.start > written - COUNTED_BEFORE
-            changed = account.see(each, now, None if later else written) or changed
+            since = None if later else max(written, off[1] if off is not None else 0)
+            changed = account.see(each, now, since) or changed
+            until = each.end
             if rest is not None and not later:
                 rest = rest._replace(milli=rest.milli - each.milli, rate=(rest.rate or 0) - (each.rate or 0))
+        if until is not None and (uid in staying or each.end is None):
+            account.stay(uid, until)
     if rest is not None:
         _close_rest(account, rest, now)
     return changed or rest is not None

@@ -15,7 +15,8 @@ from tgp.core.budgets.weights import Weights
 from tgp.core.model.node import Node
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
-from tgp.core.requests.node_metadata import PRICE, off_since
+from tgp.core.requests.node_metadata import PRICE, REQUEST_UID, off_since
+from tgp.core.requests.node_state import SCHEME
 
 STATUS_DELAY = 60  # seconds that a kubelet's report may take to reach us
 WATCH_DELAY = 2  # seconds between what happens and what a watch shows: stamps are cut to whole seconds, too
@@ -129,6 +130,23 @@ def machine_ended(node: Node | None, entered: datetime | None) -> int | None:
     moments = [seconds(each) for each in (entered, off_since(node)) if each is not None]
     heard = silent_since(node)
     return max((each for each in moments if heard is None or each >= heard), default=None)
+
+
+def off_time(node: Node | None, earliest: int, seen: int, ended: int | None = None) -> tuple[int, int] | None:
+    """From when until when the machine of a Node that reports was off, and ran no pods; None: no record says so.
+
+    The Node's own stamp of its return is believed if it lies between `earliest` and `seen`; otherwise it returned at
+    `earliest`. `ended`: when its pods ended, instead of the record that the machine's next request has removed.
+    """
+    if node is None or node.ready is None or node.ready_since is None:
+        return None
+    off = off_since(node)
+    next_request = REQUEST_UID in node.labels and not node.provider_id.startswith(SCHEME)
+    begin = seconds(off) if off is not None else ended if next_request else None
+    if begin is None or seconds(node.ready_since) <= begin:
+        return None
+    least = max(earliest, begin)
+    return begin, believed(node.ready_since, least, seen, least)
 
 
 def hourly_share(pod: Pod, weights: Weights, node: Node | None) -> int | None:
