@@ -64,7 +64,7 @@ def pairs(seed: str, count: int) -> Iterator[Case]:
     for number in range(count):
         luck = Random(f"{seed} pair {number}")
         case = Case(f"p{number}")
-        node, pod = _plain_node(case.name, case.name), _plain_pod(case.name, case.name)
+        node, pod = plain_node(case.name, case.name), plain_pod(case.name, case.name)
         case.nodes.append(node)
         case.pods.append(pod)
         for respect in luck.sample(
@@ -82,7 +82,7 @@ def clusters(seed: str, count: int, prefix: str = "c") -> Iterator[Case]:
         zone, host = f"zone.{case.name}", luck.choice((HOSTNAME, f"host.{case.name}"))
         for at in range(luck.randint(3, 6)):
             name = f"{case.name}-{at}"
-            node = _plain_node(name, case.name)
+            node = plain_node(name, case.name)
             node["metadata"]["labels"] |= {host: name, zone: luck.choice("abc")}
             if luck.random() < 0.12:
                 del node["metadata"]["labels"][zone if host == HOSTNAME else luck.choice((zone, host))]
@@ -103,7 +103,7 @@ def clusters(seed: str, count: int, prefix: str = "c") -> Iterator[Case]:
 # Nodes
 
 
-def _plain_node(name: str, case: str) -> Object:
+def plain_node(name: str, case: str) -> Object:
     room = {"cpu": "4", "memory": "8Gi", "pods": "110"}
     return {
         "apiVersion": "v1",
@@ -170,7 +170,7 @@ def _stored(luck: Random, case: Case, node: Object, pod: Object) -> None:
 
 def _resident(case: Case) -> Object:
     if not case.residents:
-        resident = _plain_pod(f"{case.name}-resident", case.name)
+        resident = plain_pod(f"{case.name}-resident", case.name)
         resident["spec"] = {"containers": resident["spec"]["containers"], "nodeName": case.name}
         case.residents.append(resident)
     return case.residents[0]
@@ -179,7 +179,7 @@ def _resident(case: Case) -> Object:
 # Pods
 
 
-def _plain_pod(name: str, case: str, namespace: str = PLAIN) -> Object:
+def plain_pod(name: str, case: str, namespace: str = PLAIN) -> Object:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -319,7 +319,7 @@ def _volume(luck: Random, name: str, case: str, namespace: str) -> Object:
 
 
 def _neighbour(luck: Random, name: str, case: Case, keys: tuple[str, str]) -> Object:
-    pod = _plain_pod(name, case.name, luck.choice((PLAIN, PLAIN, GOLD)))
+    pod = plain_pod(name, case.name, luck.choice((PLAIN, PLAIN, GOLD)))
     spec, labels = pod["spec"], pod["metadata"]["labels"]
     labels["app"] = luck.choice("xy")
     if luck.random() < 0.3:

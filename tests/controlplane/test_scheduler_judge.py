@@ -20,6 +20,8 @@ import msgspec
 import pytest
 
 from tests.amounts import amount
+from tests.controlplane.judged_cases import cases as judged_cases
+from tests.controlplane.judged_cases import table as judged_table
 from tests.controlplane.placement_cases import ANOTHER, CLASSES, HOSTNAME, NAMESPACES, Case, Object, clusters, pairs
 from tgp.adapters.kube.records.kinds import claims, namespaces, nodes, pods, storage_classes, volumes
 from tgp.adapters.kube.records.projection import Projection
@@ -48,6 +50,7 @@ from tgp.sim.cluster.scheduler import Scheduler
 from tgp.sim.world import World
 from tools.controlplane.fixtures import a_control_plane
 from tools.controlplane.plane import APISERVER, SCHEDULER, ControlPlane, Wanted
+from tools.steps import ROOT
 
 PAIRS = amount(1000, 5000, "TGP_PAIRS")
 CLUSTERS = amount(200, 1000, "TGP_CLUSTERS")
@@ -568,3 +571,26 @@ def placed_pairs(planner: OurPlanner, cases: Sequence[Case], real: RealScheduler
 def assert_hard_enough(places: Sequence[str]) -> None:
     placed = sum(map(bool, places))
     assert 0.2 * len(places) < placed < 0.8 * len(places), f"{placed} of {len(places)} were placed: too easy"
+
+
+def test_each_judged_case_is_decided_as_the_page_about_the_planner_says(
+    real: RealScheduler, simulated: SimulatedScheduler
+):
+    """One rule in each row of the table: kube-scheduler, the planner and the simulated scheduler say the same."""
+    rows = list(judged_cases())
+    assert len(build([case for _, case in rows], real, simulated)) == len(rows), "the API server takes every row"
+    planner = OurPlanner(real)
+    created = real.create(POD, (in_round(case.pods[0], "judged") for _, case in rows))
+    assert len(created) == len(rows)
+    seen = real.places("judged", len(created))
+    placed = placed_pairs(planner, [case for _, case in rows], real)
+
+    for row, case in rows:
+        key = _key(case.pods[0])
+        (reasons,) = simulated.verdicts(case.pods[0], case).values()
+        verdicts = {"kube-scheduler": bool(seen[key]), "planner": bool(placed.get(key)), "simulated": not reasons}
+        assert verdicts == dict.fromkeys(verdicts, row.goes), f"{row}: {reasons}"
+
+
+def test_the_page_about_the_planner_has_every_judged_case():
+    assert "\n".join(judged_table()) in (ROOT / "docs" / "planner.md").read_text(encoding="utf-8")

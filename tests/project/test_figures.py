@@ -88,7 +88,7 @@ OTHER_PAGES = frozenset({FIELDS, "docs/providers.md", "docs/new-provider.md", "d
 # From there on a page reports what was measured.
 ENDS_BEFORE = {
     SAFETY: "## Hours:",
-    PLANNER: "## Measured",
+    PLANNER: "## Judged cases",
     DISRUPTION: "## Measured",
     ACCESS: "## Measured",
     BUDGETS: "## Measured",
