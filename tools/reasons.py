@@ -206,6 +206,7 @@ REMARKS = {  # what a reason means whose message is computed, in every chapter t
     "Joining": "The machine runs, and its Node has not joined yet. The message has the deadline.",
     "KeyMissing": "The Secret has no API key for the provider that keeps the image.",
     "KubeletUnsupported": "The Talos version has a kubelet that the API server does not support.",
+    "Leaving": "The provider ends the machine. The message has the time.",
     "LimitReached": "The message has the limit, and what is in use.",
     "MachinesCoolingDown": "The machines you own that fit did not wake, and are tried again later.",
     "MeshRefused": "The mesh refuses the credentials, tags or settings of the class. The message says which.",

@@ -186,7 +186,7 @@ def test_a_box_stays_on_for_a_pod_that_comes_late_in_its_drain():
         (kept,) = requests(env)
         assert not {"tgp.io/move", "tgp.io/drain-began"} & kept["metadata"]["annotations"].keys()
         said = [message for reason, message in events_of(env, "cellar-1") if reason == "DisruptionBlocked"]
-        assert said[-1:] == ["A pod that waits needs it again: the machine stays, and its taint is removed."]
+        assert said[-1:] == ["Node cellar-1 stays, and its taint is removed: a waiting pod needs it."]
         env.until(lambda: not is_on(env), minutes=90)
 
 

@@ -204,6 +204,13 @@ def test_what_would_be_bought_where_that_room_is_gone_waits_for_the_next_search(
     )
 
 
+def test_where_that_room_is_gone_and_nothing_can_be_bought_the_message_does_not_contradict_itself():
+    step = for_room(Refit(unserved="no offer fits"))
+
+    assert (step.update.status, step.update.reason) == (False, "NoReplacement")
+    assert step.update.message == f"Underutilized: {INTO_ROOM.message}. That is not possible now: no offer fits."
+
+
 def test_what_would_be_bought_there_and_saves_too_little_is_told_in_one_sentence():
     step = for_room(Refit((an_order(),), too_little="saves $0.00404/h"))
 

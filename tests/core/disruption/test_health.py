@@ -196,6 +196,8 @@ def test_a_machine_that_its_provider_takes_back_is_replaced_in_time():
     near = cause_of(until(1.9), pool, NOW)
     assert isinstance(near, DisruptionCause)
     assert near.reason == LEAVING
+    end = NOW + timedelta(hours=1.9)
+    assert near.message == f"Provider simulated ends the machine of attempt 1 at {end:%Y-%m-%d %H:%M:%S}Z"
     slow = replace(until(2.5), boot=timedelta(minutes=40))
     assert isinstance(cause_of(slow, pool, NOW), DisruptionCause)
 

@@ -90,7 +90,7 @@ def test_an_empty_machine_goes_step_by_step():
     marked = only(seen(moving(marked=False)))
     assert isinstance(marked, Say)
     assert (marked.update.status, marked.update.reason) == (True, "Empty")
-    assert "Move m1" in marked.update.message
+    assert marked.update.message.endswith(". Move m1 is under way.")
     hard = only(seen(moving()))
     assert isinstance(hard, SetTaint)
     assert hard.effect == "NoSchedule"

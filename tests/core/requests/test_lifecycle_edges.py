@@ -118,6 +118,18 @@ def test_an_attempt_that_was_abandoned_is_followed_by_a_pause():
     assert step.until > NOW
 
 
+def test_what_happens_next_is_said_before_a_command_and_after_any_other_error():
+    def said(why: str) -> str:
+        step = next_step(an_observation(over(outcome="NotOrdered", ended_at=NOW, message=why), purchase=SOLD_OUT))
+        assert isinstance(step, Wait)
+        return step.message
+
+    assert said("vast answered 503").startswith("Attempt 1 failed: Vast answered 503. The next offer is tried at ")
+    told = said("Secret join does not exist. Try: tgp talos join-secret")
+    assert told.startswith("The next offer is tried at ")
+    assert told.endswith(". Attempt 1 failed: Secret join does not exist. Try: tgp talos join-secret")
+
+
 def test_failed_launches_are_remembered_longer_than_sold_out_offers():
     """Five of them end a request, however many offers were sold out between them."""
     attempts = (over(1, "Refused"), *(over(number, "SoldOut") for number in range(2, ATTEMPTS_KEPT + 5)))

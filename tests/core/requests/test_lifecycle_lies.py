@@ -101,7 +101,7 @@ def test_an_order_in_doubt_is_not_settled_by_lists_that_contradict_the_nodes():
     assert isinstance(step, Wait)
     assert (
         step.message
-        == "Operator cannot tell whether attempt 1 created a machine at vast: lists of vast contradicted the Nodes"
+        == "Operator cannot check whether attempt 1 created a machine at vast: lists of vast contradicted the Nodes"
     )
     assert isinstance(next_step(an_observation(an_attempt(), presence=NEVER_MADE)), AbandonAttempt)
     believed = {**doubted, "presence": Absent(99, BELIEVED_AFTER)}

@@ -3,6 +3,7 @@
 from typing import Any
 
 from tests.core.requests.an_observation import a_condition, a_machine, a_node, ago, an_observation, listed
+from tgp.core.model.instance import InstanceState
 from tgp.core.model.mesh import MeshStatus
 from tgp.core.requests.lifecycle import next_step
 from tgp.core.requests.observation import MachinesInUse, RequestObservation
@@ -72,3 +73,23 @@ def test_a_machine_whose_node_came_outside_the_mesh_is_terminated_at_the_deadlin
     assert isinstance(step, StartTermination)
     assert step.end is TerminationReason.NEVER_INITIALIZED
     assert "does not list train-1" in step.message
+
+
+def test_a_machine_that_never_joined_is_named_once_and_what_its_mesh_says_is_a_sentence():
+    out = MeshStatus(False, "DeviceMissing", "The tailnet does not list train-1 yet")
+    step = next_step(
+        an_observation(a_machine(launched_at=ago(hours=2)), presence=listed(), node=a_node(node=None), mesh=out)
+    )
+    starting = next_step(
+        an_observation(
+            a_machine(launched_at=ago(hours=2)),
+            presence=listed(InstanceState.STARTING),
+            node=a_node(node=None),
+        )
+    )
+
+    assert isinstance(step, StartTermination)
+    assert step.message.startswith("Machine i-1 at vast has not registered a Node; the deadline was ")
+    assert step.message.endswith("Z. The tailnet does not list train-1 yet.")
+    assert isinstance(starting, StartTermination)
+    assert starting.message.startswith("Provider vast has not started machine i-1; the deadline was ")

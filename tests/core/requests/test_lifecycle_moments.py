@@ -86,7 +86,12 @@ def test_a_pools_machine_is_drained_before_its_provider_takes_it_back_and_a_user
     step = next_step(an_observation(machine, presence=listed(), node=a_node(), pool=pool))
 
     assert isinstance(step, StartTermination)
-    assert (step.end, "is taken back at" in step.message) == (TerminationReason.EXPIRED, True)
+    said = f"Provider vast ends machine i-1 at {end:%Y-%m-%d %H:%M:%S}Z."
+    assert (step.end, step.message) == (TerminationReason.EXPIRED, said)
+    over = replace(machine, offer=replace(machine.offer, until=ago(minutes=1)))
+    late = next_step(an_observation(over, presence=listed(), node=a_node(), pool=pool))
+    assert isinstance(late, StartTermination)
+    assert late.message == f"Provider vast ended machine i-1 at {ago(minutes=1):%Y-%m-%d %H:%M:%S}Z."
     assert isinstance(next_step(an_observation(machine, presence=listed(), node=a_node())), Wait)
     observation = an_observation(machine, presence=listed(), node=a_node(), pool=pool)
     assert "ExpiresSoon" not in {each.type for each in compute_status(observation, Wait("", "")).updates}

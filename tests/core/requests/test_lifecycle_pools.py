@@ -79,7 +79,16 @@ def test_without_a_pool_that_can_be_read_its_own_timeouts_hold(pool):
     ]
 
 
-def test_a_deleted_request_says_why_its_pool_deleted_it():
+def test_a_deleted_request_says_why_its_pool_deleted_it_and_nothing_of_the_move():
+    moved = replace(a_condition("Disrupted", "Empty"), message="No pod has used machine i-1. Move m1 is under way.")
+    gone = next_step(an_observation(a_machine(), conditions=(moved,), deleting=True, pool=PRESENT, **SERVES))
+
+    assert gone == StartTermination(
+        TerminationReason.DELETED, "GPURequest was deleted (Empty): No pod has used machine i-1."
+    )
+
+
+def test_a_deleted_request_has_the_reason_of_its_pool():
     disrupted = a_condition("Disrupted", "Underutilized")
     step = next_step(an_observation(a_machine(), conditions=(disrupted,), deleting=True, pool=PRESENT, **SERVES))
 

@@ -199,6 +199,12 @@ TABLE = [
         ("tgp_terminations_total", VAST | {"reason": "NeverJoined"}, 1),
         (True, "NeverJoined", "No Node registered by 12:00:00Z. Terminating the machine."),
     ),
+    (  # a command is copied: no sentence follows it
+        facts.MachineTerminating(TRAIN, "vast", "NodeLost", "the taint is foreign. Try: kubectl taint node a b-"),
+        "INFO",
+        ("tgp_terminations_total", VAST | {"reason": "NodeLost"}, 1),
+        (True, "NodeLost", "Terminating the machine. The taint is foreign. Try: kubectl taint node a b-"),
+    ),
     (
         facts.MachineTerminated(TRAIN, "cheap", "team-a/trainers", "vast", "4711", 1_230_000, "Idle"),
         "INFO",

@@ -7,7 +7,7 @@ from typing import assert_never
 import msgspec
 
 from tgp.api.values import go_duration, rfc3339
-from tgp.core.model.conditions import sentence
+from tgp.core.model.conditions import followed
 from tgp.core.model.facts import (
     DrainBlocked,
     ExpiresSoon,
@@ -62,7 +62,7 @@ def event_message(fact: MachineFact, titled: Callable[[str], str]) -> EventMessa
             return EventMessage("Ready", f"Node {fact.node} is ready, {_since(fact.after)}.")
         case MachineTerminating():
             unexpected = fact.reason not in EXPECTED_TERMINATIONS
-            return EventMessage(fact.reason, f"{sentence(fact.why)} Terminating the machine.", unexpected)
+            return EventMessage(fact.reason, followed(fact.why, "Terminating the machine."), unexpected)
         case MachineTerminated():
             cost = f"cost {total(fact.spent_microusd)} ({fact.reason})"
             return EventMessage("MachineTerminated", f"{_machine(fact, titled)} was terminated; {cost}.")

@@ -318,8 +318,8 @@ class DisruptionReconciler:
         self._journal.note(MoveEnded(subject_of(record), held.reason if held is not None else "", outcome))
         if step.update is not None:
             self._tell(step.machine, BLOCKED, step.update.message)
-        elif tainted:
-            self._tell(step.machine, BLOCKED, f"{step.why}: the machine stays, and its taint is removed.")
+        elif node is not None and tainted:
+            self._tell(step.machine, BLOCKED, f"Node {node.name} stays, and its taint is removed: {step.why}.")
 
     async def _evict_first(self, step: EvictFirst) -> None:
         evicted = 0

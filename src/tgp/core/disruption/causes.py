@@ -11,7 +11,15 @@ from tgp.api.request import GPURequest
 from tgp.api.values import NEVER, go_duration, span
 from tgp.core.disruption.drift import STAMP, has_drifted, unmet_requirement
 from tgp.core.disruption.health import HealthProblem
-from tgp.core.model.attempts import attempts_of, gpu_resource, is_owned, machine_words, open_attempt, taken_back_at
+from tgp.core.model.attempts import (
+    attempts_of,
+    end_words,
+    gpu_resource,
+    is_owned,
+    machine_words,
+    open_attempt,
+    taken_back_at,
+)
 from tgp.core.model.conditions import begun
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
@@ -24,13 +32,13 @@ from tgp.core.requests.chosen_offer import offer_of
 from tgp.core.requests.moments import PROVIDER_END_SPARE
 from tgp.core.requests.node_metadata import future_node
 from tgp.core.requests.node_state import idle, worked_until
+from tgp.core.requests.termination_reasons import cause_in
 
 EMPTY, SURPLUS, EXPIRED, DRIFTED, GANG = "Empty", "Surplus", "Expired", "Drifted", "GangNotServed"
 ILL, LEAVING = "Ill", "Leaving"
 UNDERUTILIZED = "Underutilized"
 BUDGETED = (EMPTY, DRIFTED, EXPIRED, UNDERUTILIZED)
 WHEN_UNDERUTILIZED = "WhenEmptyOrUnderutilized"  # the policy
-MOVES_ON = ". Move "  # in a condition: what follows the cause of a move under way
 NOT_BUDGETED = frozenset({SURPLUS, GANG})  # no working pod loses its machine, or a user asked for it
 FORCED = frozenset({ILL, LEAVING})  # the machine will not serve its pods for long, whether they move or not
 IN_DOUBT = frozenset({("ProviderReachable", "False"), ("ProviderInconsistent", "True")})
@@ -174,7 +182,7 @@ def _leaving(machine: Machine, now: datetime) -> DisruptionCause | NoCause:
     begins = end - drain - PROVIDER_END_SPARE - machine.boot - LEAVING_AHEAD
     if now < begins:
         return NoCause(begins)
-    return DisruptionCause(LEAVING, f"{begun(machine_words(attempt))} is taken back at {end:%Y-%m-%d %H:%M:%S}Z")
+    return DisruptionCause(LEAVING, end_words(attempt, end, now))
 
 
 def _expired(machine: Machine, pool: GPUNodePool, now: datetime) -> DisruptionCause | NoCause:
@@ -244,7 +252,7 @@ def _underutilized(machine: Machine, pool: GPUNodePool) -> str:
         return machine.exchange.message
     held = holds(machine.record, "Disrupted")
     begun = held is not None and held.reason == UNDERUTILIZED and MOVE in machine.record.annotations
-    return (held.message or "").partition(MOVES_ON)[0] if held is not None and begun else ""
+    return cause_in(held.message or "") if held is not None and begun else ""
 
 
 def power_in_doubt(record: KubeObject[GPURequest]) -> bool:

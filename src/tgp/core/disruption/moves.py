@@ -23,7 +23,6 @@ from tgp.core.disruption.causes import (
     EXPIRED,
     FORCED,
     ILL,
-    MOVES_ON,
     NOT_BUDGETED,
     SURPLUS,
     UNDERUTILIZED,
@@ -91,6 +90,7 @@ from tgp.core.requests.drain import DISRUPTED as HARD
 from tgp.core.requests.drain import LAST_CALL_AT_MOST, began_at, drain
 from tgp.core.requests.node_metadata import pool_key
 from tgp.core.requests.protection import protection_of
+from tgp.core.requests.termination_reasons import MOVES_ON
 
 RETRIES = (timedelta(minutes=10), timedelta(minutes=20), timedelta(minutes=40), timedelta(hours=1))
 TRIED_WITHIN = timedelta(minutes=10)  # of the next try: what failed in the last is left out until then
@@ -360,7 +360,10 @@ class _Look:
             return _Block(UNCONSOLIDATABLE, f"{begun}. The move is not worth it any more: {refit.too_little}.")
         if refit.unserved:
             reason = LIMITED if refit.limited else "NoReplacement"
-            return _Block(reason, f"{begun}. No machine can take its place: {refit.unserved}.")
+            why = refit.unserved.rstrip(".")
+            if cause.reason == UNDERUTILIZED:  # which names what was to take its place
+                return _Block(reason, f"{begun}. That is not possible now: {why}.")
+            return _Block(reason, f"{begun}. No machine can take its place: {why}.")
         return None
 
     def _unforeseen(self, machine: Machine, refit: Refit) -> _Block | None:
@@ -397,14 +400,14 @@ class _Look:
         causes = [self._causes[each.record.key] for each in together]
         if cause is None or not all(isinstance(each, DisruptionCause) for each in causes):
             needed = machine.awaited and kept_free(machine)
-            why = "A pod that waits needs it again" if needed else "The reason no longer applies"
+            why = "a waiting pod needs it" if needed else "the reason for its termination is gone"
             return TakeBack(machine, why, self._unused(machine))
         if (over := self._over_together(move, together)) is not None:
             return self._given_up(machine, over)
         place = needs_place(machine, cause)
         node = machine.node
         if holds(machine.record, CONDITION) is None:
-            return Say(machine, _under_way(machine, cause, "it begins"))
+            return Say(machine, _under_way(machine, cause, "under way"))
         if place and node is not None and SOFT not in node.taints and HARD not in node.taints:
             return SetTaint(machine, node, SOFT.effect)
         if place and (step := self._placed(machine, cause)) is not None:
@@ -555,7 +558,8 @@ class _Look:
         counts = self._counts[machine.record.key]
         if cause.reason not in NOT_BUDGETED:
             if (block := self._unevictable(machine, cause)) is not None:
-                return Say(machine, _under_way(machine, cause, block.message.rpartition(". ")[2].removesuffix(".")))
+                why = block.message.rpartition(". ")[2].removesuffix(".")
+                return Say(machine, _under_way(machine, cause, f"waiting: {why}"))
             allowed = self._allowance(machine, cause, counts.disrupted)
             if not allowed and cause.reason not in FORCED:
                 return Say(machine, _under_way(machine, cause, f"waiting for {allowed.rule}"))
@@ -622,6 +626,5 @@ def _repeats(step: Step) -> bool:
 
 
 def _under_way(machine: Machine, cause: DisruptionCause, what: str) -> ConditionUpdate:
-    return ConditionUpdate(
-        CONDITION, True, cause.reason, f"{cause.message}{MOVES_ON}{move_of(machine.record)}: {what}."
-    )
+    move = f"{MOVES_ON}{move_of(machine.record)} is {what}."
+    return ConditionUpdate(CONDITION, True, cause.reason, f"{cause.message}{move}")

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from tgp.api.request import Attempt, GPURequest
-from tgp.core.model.conditions import shortened
+from tgp.core.model.conditions import begun, shortened
 from tgp.core.model.gpus import resource_name
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.offer import BootMode
@@ -69,8 +69,18 @@ def provider_words(attempt: Attempt) -> str:
 
 def machine_words(attempt: Attempt) -> str:
     """As sentences name its machine."""
-    name = f"machine {attempt.instance_id}" if attempt.instance_id else f"the machine of attempt {attempt.number}"
-    return f"{name} at {provider_of(attempt) or 'the provider'}"
+    return f"{machine_name(attempt)} at {provider_of(attempt) or 'the provider'}"
+
+
+def machine_name(attempt: Attempt) -> str:
+    """As sentences name it that name its provider, too."""
+    return f"machine {attempt.instance_id}" if attempt.instance_id else f"the machine of attempt {attempt.number}"
+
+
+def end_words(attempt: Attempt, end: datetime, now: datetime) -> str:
+    """That its provider takes the machine back, without a full stop."""
+    ends = "ends" if now < end else "ended"
+    return f"{begun(provider_words(attempt))} {ends} {machine_name(attempt)} at {end:%Y-%m-%d %H:%M:%S}Z"
 
 
 def taken_back_at(attempt: Attempt | None) -> datetime | None:

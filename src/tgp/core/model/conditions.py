@@ -89,7 +89,17 @@ def sentence(text: str) -> str:
     A command at the end stays as it is.
     """
     text = begun(text.strip())
-    return text if not text or text.endswith(ENDS) or _COMMAND.search(text) else f"{text}."
+    return text if not text or text.endswith(ENDS) or ends_with_command(text) else f"{text}."
+
+
+def followed(text: str, more: str) -> str:
+    """Two sentences: the fixed one first where the other ends with a command, which people copy."""
+    said = sentence(text)
+    return f"{more} {said}" if ends_with_command(said) else f"{said} {more}"
+
+
+def ends_with_command(text: str) -> bool:
+    return _COMMAND.search(text) is not None
 
 
 def begun(text: str) -> str:

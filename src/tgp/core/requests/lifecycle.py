@@ -14,7 +14,7 @@ from tgp.api.values import rfc3339
 from tgp.core.inventory.limits import COUNTED_ON_FOR
 from tgp.core.model.attempts import LAUNCHED, is_owned, machine_words, provider_words
 from tgp.core.model.backoff import doubled
-from tgp.core.model.conditions import sentence
+from tgp.core.model.conditions import followed, sentence
 from tgp.core.model.costs import reserved_of
 from tgp.core.model.gitops import gitops_tool_of
 from tgp.core.model.instance import InstanceState
@@ -168,7 +168,7 @@ def _without_machine(observation: RequestObservation) -> Step:
     if pause is not None and observation.now < pause:
         last = observation.attempts[-1]
         failed = f"Attempt {last.number} failed: {sentence(last.message or last.outcome or '')}"
-        return Wait("BackingOff", f"{failed} The next offer is tried at {rfc3339(pause)}.", pause)
+        return Wait("BackingOff", followed(failed, f"The next offer is tried at {rfc3339(pause)}."), pause)
     return _buy(observation)
 
 
@@ -327,7 +327,7 @@ def _pending_message(observation: RequestObservation, attempt: Attempt) -> str:
         return f"Operator cannot check whether attempt {attempt.number} created a machine at {where}: {why}"
     if observation.distrusted:
         why = observation.distrusted
-        return f"Operator cannot tell whether attempt {attempt.number} created a machine at {where}: {why}"
+        return f"Operator cannot check whether attempt {attempt.number} created a machine at {where}: {why}"
     if (node := observation.node.registered) is not None:
         return f"Node {node.name} of attempt {attempt.number} has joined, but {where} does not list its machine."
     seconds = int(observation.settle_window.total_seconds())

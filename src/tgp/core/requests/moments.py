@@ -7,7 +7,15 @@ import msgspec
 
 from tgp.api.request import Attempt, GPURequest
 from tgp.api.values import NEVER, span
-from tgp.core.model.attempts import attempts_of, is_owned, machine_words, open_attempt, provider_words, taken_back_at
+from tgp.core.model.attempts import (
+    attempts_of,
+    is_owned,
+    machine_name,
+    machine_words,
+    open_attempt,
+    provider_words,
+    taken_back_at,
+)
 from tgp.core.model.instance import InstanceState
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.presence import Found
@@ -25,6 +33,7 @@ class Deadline(msgspec.Struct, frozen=True):
     at: datetime
     end: TerminationReason
     words: str  # what has not happened, without a full stop
+    beside: str = ""  # what else is known, as a sentence of its own; empty: nothing
 
 
 def next_deadline(observation: RequestObservation, attempt: Attempt) -> Deadline | None:
@@ -44,12 +53,12 @@ def next_deadline(observation: RequestObservation, attempt: Attempt) -> Deadline
     if starting:
         at = attempt.launched_at + _extended(startup_timeouts.launch, attempt)
         return Deadline(
-            at, TerminationReason.NEVER_STARTED, f"{provider_words(attempt)} has not started {machine_words(attempt)}"
+            at, TerminationReason.NEVER_STARTED, f"{provider_words(attempt)} has not started {machine_name(attempt)}"
         )
     words = f"{machine_words(attempt)} has not registered a Node"
-    if observation.mesh.ok is False:
-        words = f"{words} ({observation.mesh.message})"
-    return Deadline(joins_by(attempt, startup_timeouts) or observation.now, TerminationReason.NEVER_JOINED, words)
+    beside = observation.mesh.message if observation.mesh.ok is False else ""
+    at = joins_by(attempt, startup_timeouts) or observation.now
+    return Deadline(at, TerminationReason.NEVER_JOINED, words, beside)
 
 
 def joins_by(attempt: Attempt, startup_timeouts: StartupTimeouts) -> datetime | None:

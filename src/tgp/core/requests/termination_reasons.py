@@ -11,7 +11,7 @@ from tgp.api.request import Attempt
 from tgp.api.values import go_duration
 from tgp.core.inventory.limits import reservation_of, shortage
 from tgp.core.joining.mesh.status import LEASE_STALE
-from tgp.core.model.attempts import is_owned, machine_words, provider_words, taken_back_at
+from tgp.core.model.attempts import end_words, is_owned, machine_words, provider_words, taken_back_at
 from tgp.core.model.conditions import sentence
 from tgp.core.model.costs import hourly_of, read_amount, reserved_of
 from tgp.core.model.instance import InstanceState
@@ -42,6 +42,7 @@ from tgp.core.requests.steps import StartTermination, TerminationReason
 
 NODE_LOST_AFTER = timedelta(minutes=10)  # after this long a Node that is NotReady or missing is lost
 MESH_LOST_AFTER = timedelta(hours=1)  # a ready Node that the mesh does not know: it may be at work
+MOVES_ON = ". Move "  # in a condition `Disrupted`: what follows the cause of a move under way
 PROVIDER_ENDS_IT = (
     "The provider ends the machine at the time that was set at launch and cannot be changed; "
     "spec.maxLifetime was extended beyond that time."
@@ -67,9 +68,14 @@ def _reason(observation: RequestObservation, attempt: Attempt) -> StartTerminati
 def _why_deleted(observation: RequestObservation) -> str:
     """A pool writes the reason first."""
     disrupted = observation.holds("Disrupted")
-    return (
-        f"GPURequest was deleted ({disrupted.reason}): {disrupted.message}" if disrupted else "GPURequest was deleted."
-    )
+    if disrupted is None:
+        return "GPURequest was deleted."
+    return f"GPURequest was deleted ({disrupted.reason}): {cause_in(disrupted.message)}"
+
+
+def cause_in(message: str) -> str:
+    """Of a condition `Disrupted`, without what it says of the move."""
+    return message.partition(MOVES_ON)[0]
 
 
 def _failed_machine(observation: RequestObservation, attempt: Attempt) -> StartTermination | None:
@@ -154,7 +160,7 @@ def _expired(observation: RequestObservation, attempt: Attempt) -> StartTerminat
         return None
     if cut_by_provider(observation):
         end = taken_back_at(observation.attempt) if observation.kept_by_pool else None
-        why = f"{machine_words(attempt)} is taken back at {end:%Y-%m-%d %H:%M:%S}Z" if end else PROVIDER_ENDS_IT
+        why = end_words(attempt, end, observation.now) if end else PROVIDER_ENDS_IT
         return StartTermination(TerminationReason.EXPIRED, why)
     what = f"Lifetime (spec.maxLifetime) of {machine_words(attempt)}"
     return StartTermination(TerminationReason.EXPIRED, f"{what} ended at {expires:%Y-%m-%d %H:%M:%S}Z.")
@@ -165,7 +171,8 @@ def _late(observation: RequestObservation, attempt: Attempt) -> StartTermination
     deadline = next_deadline(observation, attempt)
     if deadline is None or observation.now < deadline.at or _unnoticed(observation, deadline.at):
         return None
-    return StartTermination(deadline.end, f"{deadline.words}; the deadline was {deadline.at:%H:%M:%S}Z.")
+    late = f"{deadline.words}; the deadline was {deadline.at:%H:%M:%S}Z. {deadline.beside}"
+    return StartTermination(deadline.end, late.rstrip())
 
 
 def _unnoticed(observation: RequestObservation, deadline: datetime) -> bool:
@@ -186,7 +193,7 @@ def _unused(observation: RequestObservation, attempt: Attempt) -> StartTerminati
         together = bool(many_unreachable(observation)) and not turn
         if observation.now >= since + NODE_LOST_AFTER and not together:
             what = "has been missing" if node is None else "has not been ready"
-            beside = f"; {observation.mesh.message}" if observation.mesh.ok is False else ""
+            beside = f". {observation.mesh.message}" if observation.mesh.ok is False else ""
             return StartTermination(
                 TerminationReason.NODE_LOST,
                 f"Node {observation.status.node_name} {what} since {since:%H:%M:%S}Z{beside}",
