@@ -33,7 +33,7 @@ def skus(ranking) -> list[str]:
         ({}, OfferQuery(policies={"other": SourcePolicy()}), RejectReason.NOT_IN_CLASS),
         ({}, OfferQuery(policies={}), RejectReason.NOT_IN_CLASS),
         ({}, OfferQuery(policies={"acme": SourcePolicy(enabled=False)}), RejectReason.DISABLED),
-        ({}, OfferQuery(provider="other"), RejectReason.ANOTHER_OFFER),
+        ({}, OfferQuery(provider="other"), RejectReason.OTHER_PROVIDER),
         ({}, OfferQuery(instance_type="b"), RejectReason.ANOTHER_OFFER),
         ({"type_name": "big"}, OfferQuery(instance_type="a"), RejectReason.ANOTHER_OFFER),
         ({}, OfferQuery(models=("H100",)), RejectReason.WRONG_GPU),
@@ -218,10 +218,8 @@ def _plainly(row: OfferRow, query: OfferQuery) -> RejectReason | None:
     checks = (
         (RejectReason.NOT_IN_CLASS, policy is None),
         (RejectReason.DISABLED, policy is not None and not policy.enabled),
-        (
-            RejectReason.ANOTHER_OFFER,
-            query.provider not in {"", offer.provider} or query.instance_type not in {"", offer.sku},
-        ),
+        (RejectReason.OTHER_PROVIDER, query.provider not in {"", offer.provider}),
+        (RejectReason.ANOTHER_OFFER, query.instance_type not in {"", offer.sku}),
         (RejectReason.WRONG_GPU, bool(wanted) and offer.gpu not in wanted),
         (RejectReason.WRONG_COUNT, query.gpu_count not in {None, offer.gpu_count}),
         (RejectReason.LITTLE_GPU_MEMORY, offer.gpu_memory_gib < query.min_gpu_memory_gib),

@@ -60,16 +60,20 @@ def _disabled(asked: FilterInput, rows: Index) -> Bools:
     return asked.per_source(lambda source: not (asked.policy(source) or NO_POLICY).enabled, rows)
 
 
+def _other_provider(asked: FilterInput, rows: Index) -> Bools:
+    query, columns = asked.query, asked.columns
+    if not query.provider:
+        return _none(rows)
+    meant = np.array([provider == query.provider for provider in columns.words.providers], np.bool_)
+    return ~meant[columns.provider[rows]]
+
+
 def _another_offer(asked: FilterInput, rows: Index) -> Bools:
     query, columns = asked.query, asked.columns
-    fails = _none(rows)
-    if query.provider:
-        meant = np.array([provider == query.provider for provider in columns.words.providers], np.bool_)
-        fails |= ~meant[columns.provider[rows]]
-    if query.instance_type:
-        alike = columns.type_sum[rows] == checksum(query.instance_type)
-        fails |= ~_truly(asked, rows, alike, lambda offer: offer.instance_type == query.instance_type)
-    return fails
+    if not query.instance_type:
+        return _none(rows)
+    alike = columns.type_sum[rows] == checksum(query.instance_type)
+    return ~_truly(asked, rows, alike, lambda offer: offer.instance_type == query.instance_type)
 
 
 def _wrong_gpu(asked: FilterInput, rows: Index) -> Bools:
@@ -218,6 +222,7 @@ def _truly(asked: FilterInput, rows: Index, suspects: Bools, really: Callable[[O
 RULES: Mapping[RejectReason, Rule] = {
     RejectReason.NOT_IN_CLASS: _not_in_class,
     RejectReason.DISABLED: _disabled,
+    RejectReason.OTHER_PROVIDER: _other_provider,
     RejectReason.ANOTHER_OFFER: _another_offer,
     RejectReason.WRONG_GPU: _wrong_gpu,
     RejectReason.WRONG_COUNT: _wrong_count,

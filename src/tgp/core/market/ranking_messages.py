@@ -105,6 +105,8 @@ def _why(reason: RejectReason, row: OfferRow, query: OfferQuery, now: datetime) 
             return _least("virtual CPUs", offer.vcpus, query.min_vcpus)
         case RejectReason.LITTLE_GPU_MEMORY:
             return _least("GiB on each GPU", offer.gpu_memory_gib, query.min_gpu_memory_gib)
+        case RejectReason.OTHER_PROVIDER:
+            return f"provider is {offer.provider}, wanted: {query.provider}"
         case RejectReason.WRONG_COUNT:
             return f"{query.gpu_count} {'GPU' if query.gpu_count == 1 else 'GPUs'} wanted"
         case RejectReason.WRONG_ARCH:

@@ -17,6 +17,7 @@ class RejectReason(StrEnum):
 
     NOT_IN_CLASS = "provider not in the class"
     DISABLED = "provider disabled"
+    OTHER_PROVIDER = "of other providers"
     ANOTHER_OFFER = "not the pinned offer"
     WRONG_GPU = "different GPU model"
     WRONG_COUNT = "different GPU count"
