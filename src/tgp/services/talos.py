@@ -7,8 +7,6 @@ from contextlib import asynccontextmanager, suppress
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
-import click
-
 from tgp.adapters.kube.connect import connect
 from tgp.adapters.kube.list import ListTarget, paged_when_ready
 from tgp.adapters.kube.records.kinds import nodes, typed
@@ -37,7 +35,7 @@ from tgp.core.requests.node_metadata import desired_metadata, pool_name
 from tgp.ports.boot import BootRefused
 from tgp.ports.cluster import AlreadyExists, Cluster, ClusterError, Conflict, Forbidden, NotFound
 from tgp.ports.http import Http
-from tgp.services.talos_answers import ConfigChoice, Spread, Stored
+from tgp.services.talos_answers import ConfigChoice, NoMachineConfig, Spread, Stored
 
 R = TypeVar("R", bound=ObjectRecord)
 NVIDIA = "nvidia.com/gpu"
@@ -77,13 +75,11 @@ class TalosService:
             except BootRefused as error:
                 read[provider] = UnreadTemplate(_for_user(error))
         if not configs:
-            raise click.ClickException(
-                f"No provider of class {node_class} boots a config: there is no template to check."
-            )
+            raise NoMachineConfig(f"No provider of class {node_class} boots a config: there is no template to check.")
         try:
             usual = boot_input.version(next(iter(configs.values())))
         except BootRefused as error:
-            raise click.ClickException(str(error)) from error
+            raise NoMachineConfig(str(error)) from error
         return templates_of(found, default_version=usual, version=version, backend=backend, templates=read)
 
     # -- a whole config ------------------------------------------------------------------------------------------------
@@ -102,14 +98,14 @@ class TalosService:
         )
         provider = options.provider or said or next(iter(configs), "")
         if provider not in configs:
-            raise click.ClickException(
+            raise NoMachineConfig(
                 f"Class {node_class.metadata.name} boots machines at {', '.join(configs) or 'no provider'}; "
                 f"provider {provider or '(none)'} is not among them."
             )
         try:
             boot_input = await (await self._boot_inputs()).load(node_class, provider, request)
         except BootRefused as error:
-            raise click.ClickException(_for_user(error)) from error
+            raise NoMachineConfig(_for_user(error)) from error
         pool = await self._pool(record) if record is not None else None
         node_metadata = desired_metadata(record, attempt, pool) if record is not None and attempt is not None else None
         gpu = offer.gpu if offer is not None else ((request.spec.gpu_type or "") if request is not None else "")
@@ -145,7 +141,7 @@ class TalosService:
         classes = await self._all(typed(GPU_NODE_CLASS, GPUNodeClass))
         meant = record.value.status.node_class or class_name(record.value, classes)
         if not isinstance(meant, str):
-            raise click.ClickException(f"The class of request {record.key} is unclear: {meant.message}")
+            raise NoMachineConfig(f"The class of request {record.key} is unclear: {meant.message}")
         return meant
 
     async def _pool(self, record: KubeObject[GPURequest]) -> GPUNodePool | None:

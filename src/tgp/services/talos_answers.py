@@ -7,6 +7,10 @@ from tgp.core.joining.talos.preview import Materials
 from tgp.core.model.object_key import ObjectKey
 
 
+class NoMachineConfig(Exception):
+    """Something that a machine config needs is missing or unclear. The text says what."""
+
+
 @dataclass(frozen=True, slots=True)
 class ConfigChoice:
     """Which config to build."""

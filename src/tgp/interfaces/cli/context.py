@@ -242,11 +242,11 @@ class TalosActions(Protocol):
     async def templates(
         self, node_class: str, version: "TalosVersion | None", backend: "Backend | None"
     ) -> "tuple[ClassTemplate, ...]":
-        """The templates of a class. Raises ClusterError."""
+        """The templates of a class. Raises NoMachineConfig, ClusterError."""
         ...
 
     async def spread(self, options: "ConfigChoice") -> "Spread":
-        """What the config is made of. Raises ClickException if something needed is missing; ClusterError."""
+        """What the config is made of. Raises NoMachineConfig if something needed is missing; ClusterError."""
         ...
 
     async def join_secret(self) -> "Stored | None":

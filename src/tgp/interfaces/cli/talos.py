@@ -37,7 +37,7 @@ from tgp.interfaces.cli.talos_join import join_secret
 from tgp.interfaces.cli.talos_view import examine
 from tgp.interfaces.cli.talos_view import render as drawn
 from tgp.services.documents.templates import Examined, exit_code, template_check
-from tgp.services.talos_answers import ConfigChoice, Spread
+from tgp.services.talos_answers import ConfigChoice, NoMachineConfig, Spread
 
 REFUSED = 1
 REAL = tuple(
@@ -129,7 +129,10 @@ async def _read_templates(
     backend: Backend | None,
 ) -> tuple[ClassTemplate, ...]:
     async with connecting as talos_service:
-        return await talos_service.templates(name, version, backend)
+        try:
+            return await talos_service.templates(name, version, backend)
+        except NoMachineConfig as error:
+            raise click.ClickException(str(error)) from error
 
 
 def _templates_in(file: str, version: TalosVersion | None, backend: Backend | None) -> tuple[ClassTemplate, ...]:
@@ -227,7 +230,10 @@ def render(
 
 async def _read_spread(connecting: AbstractAsyncContextManager[TalosActions], options: ConfigChoice) -> Spread:
     async with connecting as talos_service:
-        return await talos_service.spread(options)
+        try:
+            return await talos_service.spread(options)
+        except NoMachineConfig as error:
+            raise click.ClickException(str(error)) from error
 
 
 def _print(materials: Materials, notes: tuple[str, ...], *, show_secrets: bool) -> None:
