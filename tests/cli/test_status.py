@@ -104,7 +104,26 @@ def test_it_reads_any_cluster_and_counts_the_pods_that_are_not_of_daemon_sets(cl
         ("train", "Ready", "gpu-train", 1)
     ]
     assert told["usdPerHour"] == 1.2
-    assert "There are no requests" in elsewhere.output
+    said = " ".join(elsewhere.output.split())
+    assert "Namespace default has no requests. 1 machine in other namespaces costs $1.20 an hour; without -n" in said
+    assert "There are no requests" not in said
+    assert "1 machine in namespace ml costs $1.20 an hour." in on(cluster, "status", "-n", "ml").output
+
+
+@pytest.mark.parametrize(
+    ("standing", "told"),
+    [
+        ({"elsewhere": (FINISHED,)}, "No machine is rented in other namespaces; the cost is $0.00 an hour."),
+        ({"elsewhere": None}, "You may not list requests in all namespaces, so machines of others are not counted."),
+        ({"only": "ml"}, "Only namespace ml: you may not list requests in others."),
+    ],
+)
+def test_a_namespace_without_machines_is_not_taken_for_the_whole_cluster(standing, told):
+    said = words(ClusterStatus(NOW, (), namespace="ml", **standing))
+
+    assert "Namespace ml has no requests." in said
+    assert told in " ".join(said.split())
+    assert "Namespace ml has no machine." in words(ClusterStatus(NOW, (FINISHED,), namespace="ml", **standing))
 
 
 def test_a_cluster_without_our_kinds_is_told_what_to_do(tmp_path: Path):

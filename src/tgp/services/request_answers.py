@@ -87,6 +87,8 @@ class ClusterStatus:
     requests: tuple[GPURequest, ...]  # in the order of their names
     pods: Mapping[str, int] | None = None  # Node → its pods without those of DaemonSets; None: you may not list pods
     only: str = ""  # the only namespace that you may read; empty: not limited
+    namespace: str = ""  # whose requests these are; empty: of all
+    elsewhere: tuple[GPURequest, ...] | None = None  # of other namespaces, if this one has no machine; None: not listed
 
 
 @dataclass(frozen=True, slots=True)

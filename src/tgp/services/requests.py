@@ -30,6 +30,7 @@ from tgp.core.model.hold import hold_of
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.token import plain_uid
+from tgp.core.reports.request_timeline import timeline_of
 from tgp.ports.cluster import (
     AlreadyExists,
     ClusterError,
@@ -151,7 +152,14 @@ class RequestService:
                 raise KindsMissing(NO_KINDS) from error
         requests = tuple(record.value for record in records or () if record.value is not None)
         names = {request.status.node_name for request in requests}
-        return ClusterStatus(self._reads.now(), requests, await self._pods_on({name for name in names if name}), only)
+        pods = await self._pods_on({name for name in names if name})
+        timelines = [timeline_of(each, self._reads.now()) for each in requests]
+        rented = any(each.hourly_microusd is not None and not each.over for each in timelines)
+        look_further = namespace and not only and not rented  # "no machine" is no answer about the whole bill
+        every = await self._reads.requests() if look_further else None
+        others = [each.value for each in every or () if each.value is not None and each.key.namespace != namespace]
+        elsewhere = tuple(others) if every is not None else None
+        return ClusterStatus(self._reads.now(), requests, pods, only, namespace, elsewhere)
 
     async def _pods_on(self, nodes: Collection[str]) -> Mapping[str, int] | None:
         """The number of pods per Node, without those of DaemonSets. None: the user may not list pods."""

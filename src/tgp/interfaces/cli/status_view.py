@@ -1,6 +1,7 @@
 """What `tgp status` prints: every request with its machine, cost, end time and pods."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from rich.console import Group
@@ -63,14 +64,37 @@ def columns(rows: Sequence[StatusRow], now: datetime, width: int) -> list[TableC
 
 
 def summary(rows: Sequence[StatusRow], standing: ClusterStatus) -> str:
-    rented = [row for row in rows if row.timeline.hourly_microusd is not None and not row.timeline.over]
+    as_of = f"As of {rfc3339(standing.now)}."
+    if rented := _rented(rows):
+        return f"{_cost(rented, f' in namespace {standing.namespace}' if standing.namespace else '')}. {as_of}"
+    if standing.namespace:
+        has = "no machine" if rows else "no requests"
+        return f"Namespace {standing.namespace} has {has}. {_elsewhere(standing)}{as_of}"
     if not rows:
         return "There are no requests, so no machine is rented."
-    if not rented:
-        return f"No machine is rented; the cost is $0.00 an hour. As of {rfc3339(standing.now)}."
+    return f"No machine is rented; the cost is $0.00 an hour. {as_of}"
+
+
+def _rented(rows: Sequence[StatusRow]) -> list[StatusRow]:
+    return [row for row in rows if row.timeline.hourly_microusd is not None and not row.timeline.over]
+
+
+def _cost(rented: Sequence[StatusRow], where: str) -> str:
     hourly = sum(row.timeline.hourly_microusd or 0 for row in rented)
     verb = "costs" if len(rented) == 1 else "cost"
-    return f"{_many(len(rented), 'machine')} {verb} {dollars(hourly)} an hour. As of {rfc3339(standing.now)}."
+    return f"{_many(len(rented), 'machine')}{where} {verb} {dollars(hourly)} an hour"
+
+
+def _elsewhere(standing: ClusterStatus) -> str:
+    """What other namespaces have, where one was asked for."""
+    if standing.only:
+        return ""  # the next line says that others may not be listed
+    if standing.elsewhere is None:
+        return "You may not list requests in all namespaces, so machines of others are not counted. "
+    rented = _rented(status_rows(replace(standing, requests=standing.elsewhere)))
+    if not rented:
+        return "No machine is rented in other namespaces; the cost is $0.00 an hour. "
+    return f"{_cost(rented, ' in other namespaces')}; without -n they are shown. "
 
 
 def next_command(shown: Sequence[StatusRow]) -> str:
