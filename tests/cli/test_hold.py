@@ -95,6 +95,10 @@ def test_a_pool_that_observes_or_whose_class_is_suspended_buys_nothing_after_a_r
     said = money.tgp("hold", "--status").output
 
     assert "pool/" not in said, said
+    report = json.loads(money.tgp("hold", "--status", "-o", "json").output)
+    assert report["pendingPurchases"] == []
+    money.tgp("hold")
+    assert "pool/" not in money.tgp("hold", "--status").output, "tgp release does not release the class"
 
 
 def waiting(money: MoneyWorld, name: str, reason: str) -> None:

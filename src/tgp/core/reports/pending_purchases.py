@@ -29,6 +29,11 @@ def pending_purchases(inventory: ClusterInventory) -> tuple[PendingPurchase, ...
     )
 
 
+def bought_after_release(inventory: ClusterInventory) -> tuple[PendingPurchase, ...]:
+    """What buys once purchases are not paused: nothing of a suspended class."""
+    return unsuspended(inventory, pending_purchases(inventory))
+
+
 def written_again(inventory: ClusterInventory) -> tuple[PendingPurchase, ...]:
     """What buys again although all requests are deleted: requests that a GitOps tool creates again, and pools."""
     kept = [

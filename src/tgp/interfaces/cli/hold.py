@@ -11,7 +11,7 @@ from tgp.api.values import rfc3339
 from tgp.core.model.cluster_inventory import ClusterInventory
 from tgp.core.model.hold import Hold, new_hold
 from tgp.core.reports.machine_costs import machine_costs
-from tgp.core.reports.pending_purchases import PendingPurchase, pending_purchases, unsuspended
+from tgp.core.reports.pending_purchases import PendingPurchase, bought_after_release, pending_purchases, unsuspended
 from tgp.interfaces.cli.cluster_options import cluster_options
 from tgp.interfaces.cli.completion import live_names
 from tgp.interfaces.cli.confirm import agreed
@@ -242,10 +242,7 @@ def _print(inventory: ClusterInventory, said: str, how: str, command: str) -> No
     held = machine_costs(inventory)
     lines = [*wrapped(said, width, style="bold"), *wrapped(costing(held), width)]
     lines += machines_table(held, width) if held else []
-    may_buy = (
-        unsuspended(inventory, pending_purchases(inventory)) if inventory.hold is None else pending_purchases(inventory)
-    )
-    if may_buy:
+    if may_buy := bought_after_release(inventory):
         head = "These buy after tgp release:" if inventory.hold is not None else "These may buy:"
         lines += [Text(head), *purchase_lines(may_buy, width)]
     lines += next_lines(command)

@@ -8,7 +8,7 @@ from tgp.core.inventory.holdings import cost_words
 from tgp.core.model.cluster_inventory import ClusterInventory
 from tgp.core.model.text import plain
 from tgp.core.reports.machine_costs import MachineCost, hourly_total, machine_costs
-from tgp.core.reports.pending_purchases import PendingPurchase, pending_purchases
+from tgp.core.reports.pending_purchases import PendingPurchase, bought_after_release
 from tgp.services.documents import API_VERSION, ApiVersion, Moment, usd
 from tgp.services.marked_machines import MarkedMachines
 
@@ -122,7 +122,7 @@ def hold_report(inventory: ClusterInventory, said: str) -> HoldReport:
         message=said,
         usdPerHour=usd(hourly_total(held)),
         machines=[machine_item(one) for one in held],
-        pendingPurchases=[purchase_item(buyer) for buyer in pending_purchases(inventory)],
+        pendingPurchases=[purchase_item(buyer) for buyer in bought_after_release(inventory)],
     )
 
 
