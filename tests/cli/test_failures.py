@@ -9,8 +9,10 @@ import pytest
 from tests.cli.program import answer
 from tests.cli.test_output import commands
 from tgp.adapters.kube import list as list_pages
+from tgp.app.cli_context import NotConnected
+from tgp.app.commands.operator import CannotStart
 from tgp.app.main import COMMANDS, OTHER_WORDS, tgp
-from tgp.interfaces.cli.failure import GONE, NO_CONFIG, ended
+from tgp.interfaces.cli.failure import GONE, NO_CONFIG, ended, with_next_step
 from tgp.ports.cluster import ClusterBusy, Forbidden, KindsMissing, NotFound, Unauthenticated
 from tgp.services.cluster_failure import KINDS, LOGIN, NOT_ACCEPTED, REACH, RIGHTS
 
@@ -99,6 +101,23 @@ def test_a_message_that_says_what_to_do_is_left_alone_and_others_get_their_step(
 def test_the_next_step_is_for_the_same_cluster(error, said):
     """A CRD applied to the current cluster instead of the one that was named would be the wrong one."""
     assert ended("list: 401", error, ("status", "--kubeconfig", "other")) == said
+
+
+def test_an_error_is_a_sentence_with_a_capital_letter_unless_it_begins_with_a_name_or_a_command():
+    def told(error: click.ClickException) -> tuple[str, int]:
+        reworded = with_next_step(error, ())
+        return reworded.message, reworded.exit_code
+
+    assert told(click.ClickException("there is no request a/b; see tgp status")) == (
+        "There is no request a/b; see tgp status",
+        1,
+    )
+    assert told(NotConnected("context 'nope' does not exist")) == ("Context 'nope' does not exist", 2)
+    assert told(CannotStart("kinds are missing")) == ("Kinds are missing", 3)
+    assert told(click.UsageError("give FILE")) == ("Give FILE", 2)
+    for kept in ("class.yaml is not YAML", "jobs: no such file", "tgp init makes one", "i-12 is gone"):
+        assert told(click.ClickException(kept)) == (kept, 1)
+    assert told(click.BadParameter("not a length")) == ("not a length", 2)
 
 
 def test_words_of_other_tools_lead_to_ours():

@@ -181,8 +181,8 @@ def test_without_keys_it_names_the_variable_and_asks_no_provider():
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("offers", "--provider", "aws"), "unknown provider 'aws'"),
-        (("offers", "--provider", "webhook"), "machines you own are listed in a class"),
+        (("offers", "--provider", "aws"), "Unknown provider 'aws'"),
+        (("offers", "--provider", "webhook"), "Machines you own are listed in a class"),
         (("offers", "--max-price", "-3"), "not a price"),
         (("offers", "--max-price", "NaN"), "not a number"),
         (("sim", "break", "earthquake"), "is not one of"),

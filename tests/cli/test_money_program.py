@@ -59,7 +59,7 @@ async def test_a_cluster_without_the_operator_is_told_in_a_sentence(cluster):
     empty = await tgp("cost", "--kubeconfig", kubeconfig)
 
     assert (nowhere.returncode, kindless.returncode, empty.returncode) == (2, 2, 0)
-    assert "namespace tgp-system does not exist" in nowhere.stderr
+    assert "Namespace tgp-system does not exist" in nowhere.stderr
     assert "tgp crds apply" in kindless.stderr
     assert "No cost so far." in empty.stdout
 

@@ -84,7 +84,7 @@ def test_without_a_cluster_it_ends_with_the_ways_to_give_it_one(tmp_path):
     ended = answer("operator", KUBERNETES_SERVICE_HOST="", HOME=str(tmp_path))
 
     assert ended.returncode == 2
-    assert "no cluster is configured" in ended.stderr
+    assert "No cluster is configured" in ended.stderr
     assert "docker run" in ended.stderr
     assert "helm install" in ended.stderr
 

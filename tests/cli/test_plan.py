@@ -174,7 +174,7 @@ def test_without_a_pool_it_says_how_to_make_one(cluster: Mounted):
 
     assert ended.returncode == 3
     assert "there is no GPUNodePool, so no machine is bought for pods" in ended.stdout
-    assert "tgp init makes a class and a pool" in ended.stdout
+    assert f"to make a class and a pool: tgp init --kubeconfig {cluster.kubeconfig}" in ended.stdout
 
 
 def test_a_manifest_is_planned_alone_unless_asked_and_for_its_hours(cluster: Mounted, tmp_path: Path):
@@ -325,6 +325,14 @@ def test_a_pool_without_its_class_says_so(cluster: Mounted):
     waits(cluster, "train-0")
 
     assert "pool ml/pool buys nothing now: GPUNodeClass gone does not exist" in plan(cluster).stdout
+
+
+def test_pools_of_other_namespaces_are_no_news_for_a_namespace_that_is_served(cluster: Mounted):
+    with_pool(cluster, mode="Observe")
+
+    assert "pool ml/pool only observes" in plan(cluster).stdout
+    assert "only observes" not in plan(cluster, "-n", "team").stdout
+    assert "pool ml/pool only observes" in plan(cluster, "-n", "ml").stdout
 
 
 @pytest.mark.parametrize(

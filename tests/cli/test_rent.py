@@ -598,7 +598,7 @@ def test_from_a_terminal_without_keys_to_a_request_in_the_cluster(cluster: Mount
     assert made.exit_code == 0, made.output
     assert sorted(names(cluster)) == ["mine", "train"]
     assert again.exit_code == 1
-    assert "request ml/mine already exists" in again.output
+    assert "Request ml/mine already exists" in again.output
     assert lost.exit_code == 1
     assert "nowhere" in lost.output
 

@@ -189,7 +189,7 @@ def test_a_namespace_that_is_missing_is_named(world, worker):
     result = Person(world).tgp("talos", "join-secret", worker, "--apply", "--operator-namespace", "nowhere")
 
     assert result.exit_code == 2
-    assert "namespace nowhere does not exist" in result.output
+    assert "Namespace nowhere does not exist" in result.output
 
 
 def test_wrong_use_ends_with_two(worker):

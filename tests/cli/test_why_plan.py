@@ -290,7 +290,7 @@ def test_a_name_that_is_nearly_right_gets_the_right_one(cluster: Mounted):
     ended = why(cluster, "pool/pol")
 
     assert ended.returncode == 1
-    assert "there is no GPUNodePool ml/pol; did you mean pool?" in ended.stderr
+    assert "There is no GPUNodePool ml/pol; did you mean pool?" in ended.stderr
 
 
 @pytest.mark.parametrize("text", ["node/a/b", "pod/a/b/c", "pool/", "class/x"])

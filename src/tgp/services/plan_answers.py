@@ -96,6 +96,7 @@ class PodPlan:
     ignored: tuple[str, ...] = ()  # annotations of pods that cannot be read
     replicas: tuple[Order, ...] = ()  # machines of spec.replicas that are missing: bought first, not in `orders`
     bound_without: tuple[str, ...] = ()  # what the bound leaves out: "zone topology", "pool weights"
+    namespace: str = ""  # only its pods were planned for; empty: those of all
 
     @property
     def observed(self) -> tuple[Order, ...]:

@@ -207,6 +207,7 @@ def plan_of(world: TerminalWorld, question: PlanQuestion) -> PodPlan:
         tuple(f"pod {each.pod.key}: {each.message}" for each in observation.demand.ignored),
         replicas.orders,
         made.proof.bound_without,
+        question.namespace,
     )
 
 

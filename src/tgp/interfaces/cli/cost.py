@@ -46,7 +46,7 @@ def _since(_ctx: click.Context, _param: click.Parameter, value: str | None) -> d
 
 @click.command()
 @click.option("--month", metavar="2026-11", callback=_month, help="Only this month, in UTC.")
-@click.option("--since", metavar="DATE|LENGTH", callback=_since, help="Since then: 2026-11-01, 36h, 7d.")
+@click.option("--since", metavar="DATE|DURATION", callback=_since, help="Since then: 2026-11-01, 36h, 7d.")
 @click.option("--by", type=click.Choice(BY), default=None, help="Default: month; with --month or --since: provider.")
 @click.option("-o", "--output", "how", type=Formats(ROW_FORMATS), default="table", show_default=True)
 @cluster_options

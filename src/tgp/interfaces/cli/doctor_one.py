@@ -13,7 +13,7 @@ from tgp.core.model.text import plain
 from tgp.core.reports.path_check import CheckedMachine, check_path, links
 from tgp.interfaces.cli.context import CliServices
 from tgp.interfaces.cli.interrupt import run
-from tgp.interfaces.cli.next_step import next_lines
+from tgp.interfaces.cli.next_step import as_called, next_lines
 from tgp.interfaces.cli.output import print_rows, waiting, wrapped
 from tgp.interfaces.cli.request_name import OURS, read_name
 from tgp.services.documents.connectivity import Examination, connectivity_report, exit_code, summary
@@ -68,10 +68,10 @@ def _nowhere(inventory: ClusterInventory, node: str, request: ObjectKey | None) 
         elsewhere = [str(record.key) for record in inventory.requests if record.key.name == request.name]
         near = elsewhere or get_close_matches(str(request), [str(record.key) for record in inventory.requests], n=3)
         hint = f"; did you mean request/{near[0]}?" if near else "; see kubectl get gpurequests -A"
-        return f"there is no request {request}{hint}"
+        return f"There is no request {request}{hint}"
     near = get_close_matches(node, [each.name for each in inventory.nodes], n=1)
     hint = f"; did you mean node/{near[0]}?" if near else "; see kubectl get nodes"
-    return f"there is no Node {node}, and no request waits for a Node of that name{hint}"
+    return f"There is no Node {node}, and no request waits for a Node of that name{hint}"
 
 
 def _following(target: CheckedMachine) -> str:
@@ -94,7 +94,7 @@ def render(examination: Examination, width: int) -> Group:
                 line.stylize("bold", 2, 2 + len(link.name))
             lines.append(line)
         if link.fix:
-            lines += wrapped(link.fix, width, first=" " * len(start) + "fix: ", rest=" " * (len(start) + 5))
+            lines += wrapped(as_called(link.fix), width, first=" " * len(start) + "fix: ", rest=" " * (len(start) + 5))
     lines += [Text(), *wrapped(summary(examination), width, style="bold")]
     if examination.following:
         lines += next_lines(examination.following)

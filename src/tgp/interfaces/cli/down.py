@@ -62,6 +62,7 @@ def _length(_ctx: click.Context, _param: click.Parameter, value: str) -> timedel
     default="10m",
     show_default=True,
     callback=_length,
+    metavar="DURATION",
     help="If the operator has not finished by then, offer to terminate the machines from here.",
 )
 @document_output

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import click
 
+from tgp.core.model.conditions import begun
 from tgp.ports.cluster import ClusterError
 from tgp.ports.http import HttpError
 from tgp.services.cluster_failure import explained, first_step, names_no_cluster
@@ -13,12 +14,6 @@ CLUSTER_FLAGS = ("--kubeconfig", "--context")
 NO_CONFIG = "export KUBECONFIG=FILE, or name it: --kubeconfig FILE"
 GONE = "; if the cluster is gone: --cluster-id ID"  # tgp doctor alone works without one
 _SAYS_SO = re.compile(r"\b(tgp|kubectl|helm|talosctl|export|run|see|try) \S|did you mean|--[a-z]", re.IGNORECASE)
-
-
-class NotAsked(click.ClickException):
-    """There is no answer, so neither yes nor no."""
-
-    exit_code = 2
 
 
 def ended(message: str, cause: BaseException | None, ran: Sequence[str]) -> str:
@@ -33,11 +28,26 @@ def ended(message: str, cause: BaseException | None, ran: Sequence[str]) -> str:
 
 
 def with_next_step(error: click.ClickException, ran: Sequence[str]) -> click.ClickException:
-    """With the same exit code. Of wrong use click itself says where help is."""
-    message = ended(error.message, error.__cause__, ran)
-    if isinstance(error, click.UsageError) or message == error.message:
-        return error
-    return (NotAsked if error.exit_code == NotAsked.exit_code else click.ClickException)(message)
+    """A sentence with its next step. Of wrong use click itself says where help is, and writes most beginnings."""
+    if isinstance(error, click.UsageError):
+        return click.UsageError(_begun(error.message), error.ctx) if type(error) is click.UsageError else error
+    message = ended(_begun(error.message), error.__cause__, ran)
+    return error if message == error.message else _reworded(message, error.exit_code)
+
+
+def _reworded(message: str, code: int) -> click.ClickException:
+    """With the same exit code as before, which click keeps in the class."""
+
+    class Reworded(click.ClickException):
+        exit_code = code
+
+    return Reworded(message)
+
+
+def _begun(message: str) -> str:
+    """With a capital letter first, unless the first word is the name of a file or a field."""
+    first = message.split(maxsplit=1)[0] if message.strip() else ""
+    return message if first.endswith(":") else begun(message)
 
 
 def for_cluster(command: str, ran: Sequence[str]) -> str:

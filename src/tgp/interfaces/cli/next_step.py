@@ -41,6 +41,12 @@ def as_called(command: str) -> str:
     return " ".join(filter(None, [*words, name, _flags(context, _shared(context, target)), arguments]))
 
 
+def with_called(sentence: str) -> str:
+    """A sentence that ends with a command, with the command as the program was called."""
+    said, see, command = sentence.rpartition("see tgp ")
+    return f"{said}see {as_called(f'tgp {command}')}" if see else sentence
+
+
 def next_lines(command: str) -> list[Text]:
     """One line, or none if the only suggestion is the command that just ran."""
     if not command or _same(command):

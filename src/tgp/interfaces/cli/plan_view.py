@@ -12,7 +12,7 @@ from tgp.core.model.offer import UNKNOWN_REGION
 from tgp.core.model.pod import Pod
 from tgp.core.pools.limits import limit_amount
 from tgp.core.pools.planner.world import Order, Unserved
-from tgp.interfaces.cli.next_step import next_lines
+from tgp.interfaces.cli.next_step import as_called, next_lines, with_called
 from tgp.interfaces.cli.output import UNBOUNDED, TableColumn, dollar_cells, fits, table, wrapped
 from tgp.interfaces.cli.rent_view import machine as machine_words
 from tgp.interfaces.cli.rent_view import prices_words
@@ -29,7 +29,6 @@ PLACES_SHOWN = 6  # Nodes with room
 UNSERVED_SHOWN = 8  # groups of pods with the same reasons
 PROVEN_BELOW = 0.001  # a gap that is as good as none
 NO_POOL_EXISTS = "there is no GPUNodePool, so no machine is bought for pods"
-MAKE_A_POOL = "tgp init makes a class and a pool"
 
 
 def render(made: PodPlan, manifest: ManifestPods | None, hours: float | None, width: int) -> Group:
@@ -45,7 +44,7 @@ def render(made: PodPlan, manifest: ManifestPods | None, hours: float | None, wi
 def rows_of(made: PodPlan, manifest: ManifestPods | None, hours: float | None) -> Iterator[tuple[str, str]]:
     if not made.pools:
         yield "no pool", NO_POOL_EXISTS
-        yield "", MAKE_A_POOL
+        yield "", f"to make a class and a pool: {as_called('tgp init')}"
     if made.orders:
         yield "costs", cost_words(made, hours)
         yield "best price", proof_words(made)
@@ -57,7 +56,7 @@ def rows_of(made: PodPlan, manifest: ManifestPods | None, hours: float | None) -
         yield "preference", words
     yield from labelled("not served", _unserved_words(made))
     yield from labelled("stopped by", stops(made))
-    yield from labelled("note", (*notes(made, manifest), *made.ignored))
+    yield from labelled("note", map(with_called, (*notes(made, manifest), *made.ignored)))
     yield from labelled("not seen", made.unseen)
     taking_part = {each.class_name for each in made.pools if not each.stopped} or {
         each.class_name for each in made.pools

@@ -65,10 +65,10 @@ FLAGS = {  # the field that an error names → the flag that sets it
 )
 @class_option("The GPUNodeClass. Default: the default one.")
 @click.option(
-    "--for", "lifetime", metavar="LENGTH", help="Terminate the machine after this time: 4h, Never.  [default: 24h]"
+    "--for", "lifetime", metavar="DURATION", help="Terminate the machine after this time: 4h, Never.  [default: 24h]"
 )
 @click.option(
-    "--idle", metavar="LENGTH", help="Terminate the machine after this time without use: 30m, Never.  [default: 30m]"
+    "--idle", metavar="DURATION", help="Terminate the machine after this time without use: 30m, Never.  [default: 30m]"
 )
 @click.option(
     "--name", default="", metavar="NAME", help="Name of the request. Default: the GPU model and a few random letters."

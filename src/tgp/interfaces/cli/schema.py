@@ -4,6 +4,7 @@ from difflib import get_close_matches
 
 import click
 
+from tgp.interfaces.cli.next_step import as_called
 from tgp.interfaces.cli.output import write
 from tgp.services.documents.schemas import DOCUMENTS, schema_of
 
@@ -23,7 +24,7 @@ def schema(kind: str | None, how: str | None) -> None:
     if kind is not None and kind not in DOCUMENTS:
         near = get_close_matches(kind, DOCUMENTS, n=3)
         hint = f"Did you mean {', '.join(near)}? " if near else ""
-        raise click.UsageError(f"No document is of kind {kind!r}. {hint}tgp schema lists all kinds.")
+        raise click.UsageError(f"No document is of kind {kind!r}. {hint}All kinds: {as_called('tgp schema')}")
     chosen = [kind] if kind is not None else list(DOCUMENTS)
     how = how or ("json" if kind is not None else "name")
     if how == "name":

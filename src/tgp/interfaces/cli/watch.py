@@ -57,7 +57,7 @@ def _length(_ctx: click.Context, _param: click.Parameter, value: str | None) -> 
 @click.option(
     "--until", type=click.Choice(["ready", "gone"]), help="Stop there. Default: follow the machine until it is gone."
 )
-@click.option("--timeout", callback=_length, metavar="LENGTH", help="Give up after this time: 90s, 10m.")
+@click.option("--timeout", callback=_length, metavar="DURATION", help="Give up after this time: 90s, 10m.")
 @document_output
 @kubeconfig_options
 @click.pass_obj

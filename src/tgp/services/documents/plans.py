@@ -233,16 +233,17 @@ def stops(made: PodPlan) -> Iterator[str]:
 
 def notes(made: PodPlan, manifest: ManifestPods | None) -> Iterator[str]:
     stopped: dict[str, list[str]] = {}
-    for each in made.pools:
+    pools_meant = _pools_meant(made)
+    for each in pools_meant:
         if each.stopped:
             stopped.setdefault(each.stopped.partition(": ")[2], []).append(str(each.key))
-    if stopped and not made.unserved and len(stopped) < len(made.pools):
+    if stopped and not made.unserved and len(stopped) < len(pools_meant):
         names = [name for pools in stopped.values() for name in pools]
         yield f"{_pools(names)} {'buys' if len(names) == 1 else 'buy'} nothing now: see tgp why pool/{names[0]}"
         stopped = {}
     for why, pools in stopped.items():
         yield f"{_pools(pools)} {'buys' if len(pools) == 1 else 'buy'} nothing now: {why}"
-    if observing := [str(each.key) for each in made.pools if each.observes and not each.stopped]:
+    if observing := [str(each.key) for each in pools_meant if each.observes and not each.stopped]:
         one = len(observing) == 1
         does = "it reports what it would buy, and buys" if one else "they report what they would buy, and buy"
         yield f"{_pools(observing)} only {'observes' if one else 'observe'}: {does} nothing (spec.mode)"
@@ -250,6 +251,14 @@ def notes(made: PodPlan, manifest: ManifestPods | None) -> Iterator[str]:
         if manifest.skipped:
             yield f"not read from the file, as they make no pods here: {', '.join(manifest.skipped)}"
         yield from (f"not looked at: {each}" for each in manifest.ignored)
+
+
+def _pools_meant(made: PodPlan) -> Sequence[PoolNote]:
+    """Of all namespaces, unless only pods of one were planned for, and each is served."""
+    if not made.namespace or not made.all_served:
+        return made.pools
+    buying = {each.pool for each in made.orders}
+    return [each for each in made.pools if each.key.namespace == made.namespace or each.key in buying]
 
 
 def _pools(names: Sequence[str]) -> str:
