@@ -9,6 +9,17 @@ from tgp.core.market.breakeven import Owning, Renting
 from tgp.core.model.offer import BootMode, Offer, Stock
 from tgp.ports.cloud import Right
 
+VIRTUAL = "-VM"  # suffix of the type name of a virtual machine
+STOCK = {Stock.CONFIRMED: "confirmed", Stock.LIKELY: "likely", Stock.UNKNOWN: "unknown", Stock.NONE: "sold out"}
+JOINS = {
+    BootMode.NATIVE: "talos-node (native)",
+    BootMode.TAKEOVER: "talos-node (takeover, unproven)",
+    BootMode.CONTAINER: "no (container)",
+    BootMode.POWER: "owned machine",
+}
+NO_DRIVER = "no (no GPU driver)"
+BY_AVAILABILITY = (Stock.NONE, Stock.UNKNOWN, Stock.LIKELY, Stock.CONFIRMED)
+
 
 @dataclass(frozen=True, slots=True)
 class Prices:
@@ -69,19 +80,6 @@ class CheckRow:
     def joins(self) -> bool:
         """Can any of its machines become a node?"""
         return any(mode is not BootMode.CONTAINER for mode in self.boot)
-
-
-VIRTUAL = "-VM"  # suffix of the type name of a virtual machine
-STOCK = {Stock.CONFIRMED: "confirmed", Stock.LIKELY: "likely", Stock.UNKNOWN: "unknown", Stock.NONE: "sold out"}
-JOINS = {
-    BootMode.NATIVE: "talos-node (native)",
-    BootMode.TAKEOVER: "talos-node (takeover, unproven)",
-    BootMode.CONTAINER: "no (container)",
-    BootMode.POWER: "owned machine",
-}
-
-
-NO_DRIVER = "no (no GPU driver)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,9 +255,6 @@ def _model(gpu: str, rows: Sequence[OfferItem]) -> GpuModelRow:
         len(rows),
         tuple(sorted({row.provider for row in rows})),
     )
-
-
-BY_AVAILABILITY = (Stock.NONE, Stock.UNKNOWN, Stock.LIKELY, Stock.CONFIRMED)
 
 
 @dataclass(frozen=True, slots=True)

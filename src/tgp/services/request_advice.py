@@ -8,28 +8,9 @@ from tgp.core.reports.request_timeline import OVER, RequestTimeline, condition_o
 from tgp.core.requests.purchase import ALLOW_UNTRUSTED
 from tgp.services.request_answers import Enquiry
 
-
-def foreign_provider(spec: GPURequestSpec, node_class: GPUNodeClass) -> str:
-    """A message that names the providers of the class; empty: the request names none, or one that the class has."""
-    wanted = canonical_provider(spec.offer.provider if spec.offer is not None else spec.provider or "")
-    enabled = [canonical_provider(each.name) for each in node_class.spec.providers if each.enabled]
-    if not wanted or wanted in enabled:
-        return ""
-    off = any(canonical_provider(each.name) == wanted for each in node_class.spec.providers)
-    state = "has disabled" if off else "does not have"
-    there = f" (enabled: {', '.join(dict.fromkeys(enabled))})" if enabled else ""
-    return f"class {node_class.metadata.name} {state} provider {wanted}{there}"
-
-
 DELETE = "kubectl delete gpurequest {name} -n {namespace}"
-
-
 LOOK_AT_CLASS = "kubectl describe gpunodeclass {node_class}"
-
-
 _PASSES = "nothing to do: the operator continues without help"
-
-
 # What removes the reason, if its message does not say so; by reason. The text may name the request.
 _HELPS = {
     "PurchasesPaused": "tgp release, once the reason for the pause is gone",
@@ -67,8 +48,6 @@ _HELPS = {
         _PASSES,
     ),
 }
-
-
 _NEXT = {
     "LimitReached": "kubectl get gpurequests -A",
     "DevicePluginMissing": "kubectl get daemonsets -A",
@@ -83,6 +62,18 @@ _NEXT = {
         LOOK_AT_CLASS,
     ),
 }
+
+
+def foreign_provider(spec: GPURequestSpec, node_class: GPUNodeClass) -> str:
+    """A message that names the providers of the class; empty: the request names none, or one that the class has."""
+    wanted = canonical_provider(spec.offer.provider if spec.offer is not None else spec.provider or "")
+    enabled = [canonical_provider(each.name) for each in node_class.spec.providers if each.enabled]
+    if not wanted or wanted in enabled:
+        return ""
+    off = any(canonical_provider(each.name) == wanted for each in node_class.spec.providers)
+    state = "has disabled" if off else "does not have"
+    there = f" (enabled: {', '.join(dict.fromkeys(enabled))})" if enabled else ""
+    return f"class {node_class.metadata.name} {state} provider {wanted}{there}"
 
 
 def obstacles(asked: Enquiry) -> tuple[str, ...]:

@@ -1,8 +1,8 @@
 // The judge: Talos's own reading of machine configs, for as many as are asked about.
 //
 // Each line of the input is one question, each line of the output its answer, in the same order. A line that is no
-// question ends the program: the caller has a bug. Besides it can tell which keys it knows (--keys KIND…) and make
-// workers' configs as Talos's own generator does (--workers, one wish a line).
+// question ends the program: the caller has a bug. With --keys KIND… it lists the keys that it knows. With --workers it
+// makes workers' configs as Talos's own generator does, one for each line of the input.
 package main
 
 import (

@@ -36,6 +36,8 @@ from tgp.services.documents.doctor import DoctorReport, doctor_report, exit_code
 GONE_WITHIN = 120.0  # seconds that a termination may take before it is reported as requested only
 LOOK_EVERY = 5.0
 CLUSTER_ID = re.compile(rf"[0-9a-f]{{{CLUSTER_DIGITS}}}")
+INDENT = "    "
+MARKS = {"note": ("·", "dim"), "unknown": ("?", "yellow"), "problem": ("✗", "red")}
 
 
 @click.command()
@@ -238,12 +240,6 @@ def _nodes(nodes: Sequence[DeleteNode]) -> str:
 def _print(report: DoctorReport, how: str) -> None:
     names = [plain(finding.about) for finding in report.findings]
     print_rows(partial(render, report), doctor_report(report), "findings", names, how)
-
-
-INDENT = "    "
-
-
-MARKS = {"note": ("·", "dim"), "unknown": ("?", "yellow"), "problem": ("✗", "red")}
 
 
 def render(report: DoctorReport, width: int) -> Group:

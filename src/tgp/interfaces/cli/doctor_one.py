@@ -20,6 +20,7 @@ from tgp.services.documents.connectivity import Examination, connectivity_report
 
 NODES = frozenset({"node", "nodes", "no"})
 USUAL_NAMESPACE = "default"
+MARKS = {True: ("✓", "green"), False: ("✗", "red"), None: ("?", "yellow")}
 
 
 class NotThere(click.ClickException):
@@ -77,9 +78,6 @@ def _nowhere(inventory: ClusterInventory, node: str, request: ObjectKey | None) 
 def _following(target: CheckedMachine) -> str:
     """The command that explains the request."""
     return f"tgp why request/{target.request.key}" if target.request is not None else ""
-
-
-MARKS = {True: ("✓", "green"), False: ("✗", "red"), None: ("?", "yellow")}
 
 
 def render(examination: Examination, width: int) -> Group:

@@ -23,6 +23,8 @@ from tgp.interfaces.cli.next_step import next_lines
 from tgp.interfaces.cli.output import Formats, TableColumn, show, table, terminal_width, wrapped, write
 
 USUAL_NAMESPACE = "tgp-system"
+PUBLIC = frozenset({"endpoint", "cluster-name", "pod-subnets", "service-subnets", "dns-domain"})
+STYLES = {"new": "green", "other": "yellow", "gone": "yellow", "same": "dim"}
 
 
 @click.command("join-secret")
@@ -127,12 +129,6 @@ def _refuse_what_stays(known: Mapping[str, str], data: Mapping[str, str], where:
         raise click.ClickException(
             f"The operator would still refuse {where}: {'; '.join(read)}. Remove that key first."
         )
-
-
-PUBLIC = frozenset({"endpoint", "cluster-name", "pod-subnets", "service-subnets", "dns-domain"})
-
-
-STYLES = {"new": "green", "other": "yellow", "gone": "yellow", "same": "dim"}
 
 
 def change_of(data: Mapping[str, str], known: Mapping[str, str]) -> dict[str, str]:

@@ -36,6 +36,14 @@ MONEY = ("$/h", "spent")
 GAUGE = 8  # machines with more GPUs show the number only
 
 UNREAD = "not read yet"  # the troubles say why
+TRENDS = {1: ("▲", "red"), -1: ("▼", "green"), 0: ("", "")}
+HEADER = 5  # a panel of three lines, and one more while purchases are paused
+FOOTER = 1
+SECTIONS = 3  # objects, nodes, events: a heading and a line of column names each
+MOST_TROUBLES = 4
+MOST_WAITING = 4
+FEWEST_EVENTS = 3  # while there is any room at all
+AIRY_EVENTS = 6  # with room for this many events, there is room for empty lines, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +126,6 @@ def _header(snapshot: Snapshot, width: int, *, look: bool) -> RenderableType:
     ]
     title = Text(plain(snapshot.title), style="bold")
     return Panel(Group(*lines), title=title, title_align="left", border_style="blue", width=width)
-
-
-TRENDS = {1: ("▲", "red"), -1: ("▼", "green"), 0: ("", "")}
 
 
 def _market(market: MarketSummary) -> Text:
@@ -307,27 +312,6 @@ def _cut(text: str, length: int) -> Text:
 
 def _if(condition: bool, value: T) -> tuple[T, ...]:
     return (value,) if condition else ()
-
-
-HEADER = 5  # a panel of three lines, and one more while purchases are paused
-
-
-FOOTER = 1
-
-
-SECTIONS = 3  # objects, nodes, events: a heading and a line of column names each
-
-
-MOST_TROUBLES = 4
-
-
-MOST_WAITING = 4
-
-
-FEWEST_EVENTS = 3  # while there is any room at all
-
-
-AIRY_EVENTS = 6  # with room for this many events, there is room for empty lines, too
 
 
 def share(height: int, snapshot: Snapshot) -> Rows:

@@ -20,6 +20,10 @@ from tgp.services.market_answers import (
     ProviderTrouble,
 )
 
+OFFER_LIST = "OfferList"
+SPOT, TABLE_OF = "spot", "table of "
+JOB_HOURS = (1, 10, 50)  # a short job, a working day, a training run
+
 
 class OfferListItem(TypedDict):
     name: str
@@ -117,12 +121,6 @@ class BreakEvenDocument(TypedDict):
     hoursPerDay: float
     days: TimeRange
     jobs: list[BreakEvenJobs]
-
-
-OFFER_LIST = "OfferList"
-
-
-SPOT, TABLE_OF = "spot", "table of "
 
 
 class NotAnOfferList(Exception):
@@ -252,9 +250,6 @@ def gpu_price_list(models: Sequence[GpuModelRow]) -> GpuPriceList:
 
 def _per_gpu_hour(row: OfferItem | None) -> float | None:
     return None if row is None else usd(row.per_gpu_microusd)
-
-
-JOB_HOURS = (1, 10, 50)  # a short job, a working day, a training run
 
 
 def break_even_document(question: BreakevenQuestion) -> BreakEvenDocument:

@@ -15,6 +15,11 @@ from tgp.core.model.instance import Instance
 from tgp.core.model.provider_facts import CloudFacts
 from tgp.ports.cloud import Account, KeyReport, LaunchOrder, Listing, Right, confirmed
 
+MOST_KEYS = 10_000
+NAMES_SHOWN = 5
+LOGIN = "SSH key of a launch"
+SET_IT = f"set settings.sshKeyName of the provider {FACTS.provider} in a class"
+
 
 class LambdaCloud:
     """Each verb is one call: Lambda allows one per second."""
@@ -72,18 +77,6 @@ def _check_id(instance_id: str) -> None:
     """Text that is not an id is not sent."""
     if not ID.match(instance_id):
         raise CannotTell(f"{FACTS.title} cannot have an id such as {instance_id[:64]!r}")
-
-
-MOST_KEYS = 10_000
-
-
-NAMES_SHOWN = 5
-
-
-LOGIN = "SSH key of a launch"
-
-
-SET_IT = f"set settings.sshKeyName of the provider {FACTS.provider} in a class"
 
 
 def report(ssh_keys: Any, wanted: str | None, account: Account) -> KeyReport:
