@@ -283,7 +283,7 @@ def test_replicas_that_cannot_be_bought_are_named_with_the_reason(cluster: Mount
     with_pool(cluster, replicas=3)
     said = " ".join(plan(cluster).stdout.split())
 
-    assert "pool ml/pool misses 3 machines; 1 of them cannot be bought: " in said
+    assert "pool ml/pool needs 3 machines more; 1 of them cannot be bought: " in said
     assert "limits.maxNodes is 2" in said
 
 

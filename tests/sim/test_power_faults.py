@@ -371,8 +371,8 @@ def test_a_machine_that_carries_the_control_plane_is_never_switched():
         env.world.run(minutes=30)
 
         assert (switched_on(env), switched_off(env)) == (0, 0)
-        assert "Node cellar-1 carries the control plane" in conditions(env, "rented")["MachinesRefused"]
-        assert any("carries the control plane" in message for _, message in events_of(env))
+        assert "Node cellar-1 runs the control plane" in conditions(env, "rented")["MachinesRefused"]
+        assert any("runs the control plane" in message for _, message in events_of(env))
 
 
 def test_of_two_classes_that_name_one_machine_the_older_has_it():

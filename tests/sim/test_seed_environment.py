@@ -149,7 +149,7 @@ def test_without_variables_nothing_more_is_switched_until_they_are_back():
         begin_again(env)
         assert machines(env) == ["cellar-1", "cellar-2"]
         assert the_class(env)["spec"]["suspend"] is True
-        assert any("none is configured any more" in message for _, message in events_of(env, "power-nodes"))
+        assert any("the operator has none any more" in message for _, message in events_of(env, "power-nodes"))
         asks(env, "large", gpus=4, run_for="5m")
         env.world.run(hours=1)
         assert [one.product.sku for one in env.living()] == ["cellar-1"], "neither the other on, nor this one off"

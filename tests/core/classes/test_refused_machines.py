@@ -45,4 +45,4 @@ def test_a_control_plane_is_no_machine_of_a_class():
         "box-2": Node(key=ObjectKey("", "box-2"), labels={"node-role.kubernetes.io/worker": ""}),
     }
 
-    assert refused_machines(node_class.value, (node_class,), nodes) == {"box-1": "Node box-1 carries the control plane"}
+    assert refused_machines(node_class.value, (node_class,), nodes) == {"box-1": "Node box-1 runs the control plane"}

@@ -510,10 +510,10 @@ def test_a_replacement_that_could_not_be_bought_is_named_with_the_cause():
 @pytest.mark.parametrize(
     ("pods", "says"),
     [
-        ((a_pod("one"),), "Pod default/one has no room on r2 or on a machine that is there."),
+        ((a_pod("one"),), "Pod default/one has no room on r2 or on any other machine."),
         (
             (a_pod("one"), a_pod("two")),
-            "Pod default/one and 1 more have no room on r2 or on a machine that is there.",
+            "Pod default/one and 1 more have no room on r2 or on any other machine.",
         ),
     ],
 )

@@ -149,7 +149,7 @@ def test_a_move_is_taken_back_when_one_of_its_machines_is_in_a_pool_of_another_c
     for back in steps:
         assert isinstance(back, TakeBack)
         assert (back.update.reason, bool(back.retry)) == ("MoveGivenUp", True)
-        assert "is in a pool of another class now" in back.update.message
+        assert "is now in a pool of another class" in back.update.message
 
 
 def test_a_machine_of_a_parted_move_that_is_drained_already_goes_on():

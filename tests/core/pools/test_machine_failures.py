@@ -42,7 +42,7 @@ def test_the_second_failure_within_a_day_cools_the_provider_down_for_that_pool()
     held = found.cooldowns(pool_of(first), NOW)
     assert list(held) == [provider]
     assert held[provider].until == ago(minutes=2) + FIRST_COOLDOWN
-    assert "2 machines of it failed in this pool within a day" in held[provider].why
+    assert "2 machines of the provider failed in this pool within a day" in held[provider].why
     assert found.cooldowns("default/another", NOW) == {}
     assert found.cooldowns(pool_of(first), NOW + FIRST_COOLDOWN) == {}
     longer = learned(first, second, third).cooldowns(pool_of(first), NOW)

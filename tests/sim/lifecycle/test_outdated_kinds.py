@@ -72,7 +72,7 @@ def test_while_they_cannot_be_read_nothing_is_bought_and_readiness_says_so():
         env.world.run(minutes=5)
         assert env.living() == []
         assert env.condition("Launched")[1] == "NodeClassNotSeen"
-        assert any("CRDs were not compared" in each for each in env.world.until(troubles()))
+        assert any("has not compared the installed CRDs" in each for each in env.world.until(troubles()))
         env.world.api.faults.off("error-before")
         env.until(lambda: env.phase() == "Ready", minutes=15)
         assert env.world.until(troubles()) == []

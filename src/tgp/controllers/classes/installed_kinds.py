@@ -16,7 +16,7 @@ from tgp.ports.journal import Journal
 
 SELDOM = timedelta(minutes=10)
 SOON = timedelta(seconds=15)  # while they are outdated, or could not be read
-NOT_COMPARED = "The CRDs were not compared with what this operator needs yet: nothing is launched before"
+NOT_COMPARED = "Operator has not compared the installed CRDs with its own yet, and launches nothing until then"
 
 
 class InstalledKinds:

@@ -21,7 +21,7 @@ from tgp.ports.journal import Journal
 
 KEY = ObjectKey("", POWER_NODES)
 REMOVED = (
-    "none is configured any more, so no machine of it is powered on or off. Configure them again, or delete "
+    "the operator has none any more, so it powers no machine of them on or off. Configure them again, or delete "
     f"GPUNodePool and GPUNodeClass {POWER_NODES}: that powers off the machines that are on"
 )
 LOOK_AGAIN = timedelta(minutes=5)  # after a refusal: a namespace or a right may be missing
@@ -78,12 +78,14 @@ class NodeGroupReconciler:
         if held is None and not self._groups:
             return True  # a person deleted it
         if held is not None and not _in_step(held):
-            self._tell(resource, held, "TakenOver", f"without the annotation {KEPT_IN_STEP} it is not changed")
+            self._tell(
+                resource, held, "TakenOver", f"the operator changes only objects with the annotation {KEPT_IN_STEP}"
+            )
             return True
         try:
             await self._cluster.apply(resource, manifest)
         except Conflict as error:
-            self._tell(resource, held, "TakenOver", f"a field of another manager is not changed: {error}")
+            self._tell(resource, held, "TakenOver", f"the operator changes no field that another manager owns: {error}")
             return True
         except (Refused, Forbidden, NotFound) as error:
             self._tell(resource, held, "NotWritten", str(error))

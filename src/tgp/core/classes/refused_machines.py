@@ -26,7 +26,7 @@ def refused_machines(
         node = nodes.get(name)
         first = next((each for each in rivals if each.value is not None and name in machines_of(each.value)), None)
         if node is not None and any(label in node.labels for label in CONTROL_PLANES):
-            refused[name] = f"Node {name} carries the control plane"
+            refused[name] = f"Node {name} runs the control plane"
         elif first is not None and first.value is not node_class:
             refused[name] = f"the older GPUNodeClass {first.key.name} names machine {name}, too"
     return refused

@@ -166,7 +166,7 @@ def _unneeded(machine: Machine, pool: GPUNodePool) -> DisruptionCause | None:
     if pool.spec.replicas is not None and slot is not None and slot >= pool.spec.replicas:
         return DisruptionCause(SURPLUS, f"Pool has {pool.spec.replicas} replicas now")
     if pool.spec.replicas is not None and machine.spare:
-        return DisruptionCause(SURPLUS, f"Another machine is replica {slot} of the pool")
+        return DisruptionCause(SURPLUS, f"Another machine serves as replica {slot} of the pool")
     if machine.given_up and idle(machine.pods, gpu_resource(open_attempt(attempts_of(machine.record)))):
         return DisruptionCause(GANG, f"{machine.given_up[0].upper()}{machine.given_up[1:]}")
     return None

@@ -151,7 +151,7 @@ class _Block:
 
 
 _PARTED = _Block(
-    "MoveGivenUp", "Underutilized: A machine that was to leave with it is in a pool of another class now, or in none."
+    "MoveGivenUp", "Underutilized: Another machine of the move is now in a pool of another class, or in no pool."
 )
 
 
@@ -612,7 +612,7 @@ def _unfit(refit: Refit, replacements: Iterable[Machine]) -> str:
     names = ", ".join(sorted(each.record.key.name for each in replacements))
     pods = [f"Pod {pod.key}" for order in refit.orders for pod in order.pods]
     more = f" and {len(pods) - 1} more have" if len(pods) > 1 else " has"
-    return f"{pods[0] if pods else 'It'}{more} no room on {names} or on a machine that is there"
+    return f"{pods[0] if pods else 'A pod'}{more} no room on {names} or on any other machine"
 
 
 def _repeats(step: Step) -> bool:

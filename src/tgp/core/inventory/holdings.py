@@ -76,7 +76,7 @@ def class_changes(
 
 def stand_in(words: str) -> dict[str, Any]:
     """A class that buys nothing, for the guard to see where a request is served without any class in the cluster."""
-    what = "Kept by the operator: the guard against uninstalling sees only classes. No request is served by it."
+    what = "Made for the guard against uninstalling, which sees only classes. This class serves no request."
     return {
         "apiVersion": GPU_NODE_CLASS.api_version,
         "kind": GPU_NODE_CLASS.kind,

@@ -81,4 +81,4 @@ def _cooldown(moments: list[datetime]) -> Cooldown:
     """Longer with each failure, as everywhere: a class may have this provider alone."""
     count, last = len(moments), max(moments)
     length = doubled(FIRST_COOLDOWN, count - FAILURES_ALLOWED, LONGEST_COOLDOWN)
-    return Cooldown(count, last, last + length, f"{count} machines of it failed in this pool within a day")
+    return Cooldown(count, last, last + length, f"{count} machines of the provider failed in this pool within a day")

@@ -10,6 +10,7 @@ from typing import TypeAlias
 from tgp.api.common import Condition
 from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
+from tgp.api.values import go_duration
 from tgp.core.model.attempts import IMAGE_PREPARING, attempts_of, open_attempt
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.requests.purchase_stops import PAUSED
@@ -71,7 +72,7 @@ def care_for(seen: PoolRequest) -> Care:
         return Leave()  # written by a newer version: nothing is known of what it wants
     status = record.value.status
     if status.phase == "Finished":
-        return Remove("it is finished")
+        return Remove("it has finished")
     if status.phase == "Failed":
         return _failed(seen)
     if open_attempt(attempts_of(record)) is not None:
@@ -83,7 +84,7 @@ def _failed(seen: PoolRequest) -> Care:
     ended = _marked(seen.record, "Ended")
     since = (ended.last_transition_time if ended is not None else None) or seen.now
     if seen.oldest_failed or seen.now >= since + FAILED_KEPT:
-        return Remove("it failed, and is remembered no longer")
+        return Remove(f"it failed, and the pool keeps failed requests for {go_duration(FAILED_KEPT)} at most")
     return Leave(since + FAILED_KEPT)
 
 

@@ -66,7 +66,7 @@ def render(outcome: TeardownOutcome, width: int) -> Group:
     if outcome.freed:
         pods = "1 pod was" if outcome.freed == 1 else f"{outcome.freed} pods were"
         lines += wrapped(
-            f"{pods} freed from finalizer {COUNTED}, by which budgets that count exactly hold them.", width
+            f"{pods} freed from finalizer {COUNTED}, with which budgets of accounting Exact hold pods.", width
         )
     if waits := waiting_for_budgets(inventory):
         lines += wrapped(waits, width, style="yellow")

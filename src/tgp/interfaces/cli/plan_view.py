@@ -95,8 +95,8 @@ def preference_words(made: PodPlan) -> str:
         return f"{who}; if that were required, {counted(found.unserved, 'pod')} more would not be served"
     more = found.hourly_microusd - made.cost_microusd
     if more <= 0:
-        return f"{who}; honouring that costs nothing more"
-    return f"{who}; honouring that would cost {about(more)} an hour more"
+        return f"{who}; machines that all of them prefer cost nothing more"
+    return f"{who}; machines that all of them prefer would cost {about(more)} an hour more"
 
 
 def next_command(made: PodPlan, manifest: ManifestPods | None) -> str:
@@ -162,7 +162,7 @@ def _replica_words(made: PodPlan) -> Iterator[str]:
             words = ", ".join(f"{count} times {kind}" if count > 1 else kind for kind, count in kinds.items())
             yield f"pool {pool.key} buys first: {words} (spec.replicas)"
         if pool.replicas_problem:
-            yield f"pool {pool.key} misses {counted(pool.missing_replicas, 'machine')}; {pool.replicas_problem}"
+            yield f"pool {pool.key} needs {counted(pool.missing_replicas, 'machine')} more; {pool.replicas_problem}"
 
 
 def _machines(orders: Sequence[Order], width: int) -> list[Text]:

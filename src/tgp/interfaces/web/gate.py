@@ -56,7 +56,7 @@ class Gate:
         if not token:
             return _unauthorized(f"send a token of the cluster as Authorization: Bearer, or as {TOKEN_HEADER}")
         if not token.isascii():  # JSON has no form for some of these, and no token has any
-            return _unauthorized("this is no token of a cluster: it has characters beyond ASCII")
+            return _unauthorized("the token is not one of a cluster: it has characters that are not ASCII")
         try:
             user = await self._user(token)
             if user is None:
