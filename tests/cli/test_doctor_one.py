@@ -3,12 +3,18 @@
 import json
 from collections.abc import Iterator
 
+import click
 import pytest
 
 from tests.cli.boot_world import Person, refusal
+from tests.cli.sample_requests import drawn
 from tests.sim.joining.a_tailnet import Joining, a_tailnet_class, joining
 from tgp.api.resource import GPU_REQUEST, LEASE, NODE, SECRET
+from tgp.app.main import tgp
+from tgp.core.reports.path_check import PathLink
+from tgp.interfaces.cli.doctor_one import render
 from tgp.ports.http import Reply
+from tgp.services.documents.connectivity import Examination
 
 ORDER = ["request", "machine", "mesh", "Node", "Lease", "kubelet"]
 
@@ -171,3 +177,14 @@ def test_no_secret_is_told(person, node, stage):
 
     assert stage.tailscale.client.secret not in told
     assert all(value not in told for each in secrets for key, value in each["data"].items() if "secret" in key)
+
+
+def test_a_fix_is_written_as_the_program_was_called():
+    """By kubectl's plugin, for the cluster that was named."""
+    examination = Examination("home", "node/a", (PathLink("request", False, "is not read", "tgp doctor"),))
+    root = click.Context(tgp, info_name="kubectl tgp")
+    command = tgp.get_command(root, "doctor")
+    assert command is not None
+    with click.Context(command, parent=root, info_name="doctor") as context:
+        context.params = {"kubeconfig": "file"}
+        assert "fix: kubectl tgp doctor --kubeconfig file" in drawn(render(examination, 120))

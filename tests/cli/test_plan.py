@@ -335,6 +335,14 @@ def test_pools_of_other_namespaces_are_no_news_for_a_namespace_that_is_served(cl
     assert "pool ml/pool only observes" in plan(cluster, "-n", "ml").stdout
 
 
+def test_a_command_in_a_note_is_for_the_same_cluster(cluster: Mounted):
+    with_pool(cluster)
+    with_pool(cluster, "other", nodeClassRef={"name": "gone"})
+
+    said = " ".join(plan(cluster).stdout.split())
+    assert f"pool ml/other buys nothing now: see tgp why --kubeconfig {cluster.kubeconfig} pool/ml/other" in said
+
+
 @pytest.mark.parametrize(
     ("reported", "expected"), [({}, ("large", 0.2)), ({"cpu": "8", "memory": "32Gi"}, ("small", 0.1))]
 )
