@@ -1,8 +1,8 @@
 """A day of pods that never change, at prices that wander: what exchanges save, and how often pods move for that.
 
-The shipped controllers on the lean world. "Any saving counts" is the same operator without
-the count of one-time costs, without `minSavings`, without the hour in which a new machine is left alone, and without
-the time that a saving has to hold.
+The shipped controllers on the lean world. "Any saving counts" is the same operator without the count of one-time costs,
+without `minSavings`, without the hour in which a new machine is left alone, and without the time that a saving has to
+hold. As shipped nothing is exchanged in the first two hours for that, so that runs of a few hours say little.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from bench.safety.lean import look_at_classes
@@ -40,7 +40,7 @@ HOURS = 24
 RULES = SHIPPED, ANY = "as shipped", "any saving counts"
 WANDER, STEP = 0.04, timedelta(minutes=10)  # of every price, in that time
 STOCK = 12  # of each machine type
-LOOKED = timedelta(seconds=20)
+LOOKED, SETTLED_WITHIN = timedelta(seconds=20), timedelta(hours=2)
 LOOK_PAUSE = 10.0  # seconds between two looks at the pool: 20 times what one takes; in virtual time it takes none
 ROOM_WITHIN = 10.0  # seconds after a pod was made, it has a Node: controller and scheduler take two
 FLAP = timedelta(hours=1)
@@ -55,11 +55,16 @@ def main(options: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench churn", description=__doc__)
     parser.add_argument("--hours", type=int, default=HOURS)
     parser.add_argument("--seeds", type=int, default=1)
+    shipped = round(candidates.HELD_FOR / timedelta(minutes=1))
+    parser.add_argument(
+        "--held", type=int, default=shipped, help="minutes that a saving has to hold, of the first rule"
+    )
     asked = parser.parse_args(options)
     print(f"{'rule':<24}{'rent $':>9}{'restarts $':>12}{'moves':>7}{'outages':>9}{'flaps':>7}{'seconds':>9}")
     with ProcessPoolExecutor(max_workers=len(RULES)) as processes:
         days = {
-            rule: [processes.submit(_day_by, rule, seed, asked.hours) for seed in range(asked.seeds)] for rule in RULES
+            rule: [processes.submit(_day_by, rule, seed, asked.hours, asked.held) for seed in range(asked.seeds)]
+            for rule in RULES
         }
         ours, other = (_sum([day.result() for day in days[rule]], rule) for rule in RULES)
     cost, moves = ours.total / other.total, ours.moves / ours.pods * HOURS / asked.hours
@@ -68,8 +73,9 @@ def main(options: list[str]) -> int:
     return 0
 
 
-def _day_by(rule: str, seed: int, hours: int) -> "ChurnDay":
+def _day_by(rule: str, seed: int, hours: int, held: int) -> "ChurnDay":
     if rule == SHIPPED:
+        candidates.HELD_FOR = timedelta(minutes=held)
         return _day(seed, hours)
     with _any_saving_counts():
         return _day(seed, hours, min_savings="0%")
@@ -131,7 +137,7 @@ def _day(seed: int, hours: int, min_savings: str = "5%") -> ChurnDay:
         luck = random.Random(f"prices {seed}")
         for _ in range(int(timedelta(hours=hours) / STEP)):
             _wander(simulator, luck)
-            watch.look_for(STEP)
+            world.run(seconds=STEP.total_seconds())
         found = watch.result()
         bootstrap.close()
     found.seconds = time.perf_counter() - began
@@ -202,7 +208,7 @@ def _deployment(name: str, gpus: int, pods: int) -> dict[str, Any]:
 
 @dataclass
 class ChurnWatch:
-    """Looks at pods and machines, and counts."""
+    """Hears of every change of a pod, and counts."""
 
     world: FastWorld
     simulator: Simulator
@@ -210,28 +216,22 @@ class ChurnWatch:
     moves: int = 0
     outages: int = 0
     restarts: float = 0.0
-    _where: dict[str, str] = field(default_factory=dict)  # pod uid → its Node
     _waits: dict[str, float] = field(default_factory=dict)  # pod uid → when it was made, while it has no Node
-    _share: dict[str, float] = field(default_factory=dict)  # pod uid → dollars an hour of its share of the machine
-    _began: datetime | None = None
+    _share: dict[str, float] = field(default_factory=dict)  # uid of a pod with a Node → dollars an hour, its GPUs
     _bill: int = 0
 
     def settle(self) -> None:
         """Until every pod runs; from then on it counts."""
-        for _ in range(int(timedelta(hours=2) / LOOKED)):
+        for _ in range(int(SETTLED_WITHIN / LOOKED)):
             self.world.run(seconds=LOOKED.total_seconds())
             if self._running() == self.pods:
                 break
         else:
-            raise SystemExit(f"only {self._running()} of {self.pods} pods run after two hours")
-        self._began, self._bill = self.world.clock.now(), self._billed()
+            raise SystemExit(f"only {self._running()} of {self.pods} pods run after {SETTLED_WITHIN}")
+        self._bill = self._billed()
+        for pod in self._all():
+            self._note_bound(pod)
         self.world.objects.listen(POD, self._hear)
-        self._look()
-
-    def look_for(self, length: timedelta) -> None:
-        for _ in range(int(length / LOOKED)):
-            self.world.run(seconds=LOOKED.total_seconds())
-            self._look()
 
     def _hear(self, commit: FastCommit) -> None:
         now, pod = self.world.loop.time(), commit.after or commit.before
@@ -239,39 +239,31 @@ class ChurnWatch:
         uid = pod["metadata"]["uid"]
         if commit.before is None:
             self._waits[uid] = now
-        elif (commit.after is None or pod["spec"].get("nodeName")) and uid in self._waits:
+        bound = commit.after is not None and pod["spec"].get("nodeName")
+        if (commit.after is None or bound) and uid in self._waits:
             self.outages += now - self._waits.pop(uid) > ROOM_WITHIN
+        if bound and uid not in self._share:
+            self._note_bound(pod)
+        elif commit.after is None and uid in self._share:
+            self.moves += 1
+            self.restarts += self._share.pop(uid) * (START_UP / timedelta(hours=1))
+
+    def _note_bound(self, pod: dict[str, Any]) -> None:
+        spec = pod["spec"]
+        machine = next((each for each in self.simulator.fleet.living() if _node_of(each) == spec["nodeName"]), None)
+        asked = int(spec["containers"][0]["resources"]["limits"][GPU])
+        part = machine.charged_microusd / machine.product.gpu_count if machine is not None else 0.0
+        self._share[pod["metadata"]["uid"]] = asked * part / 1e6
 
     def result(self) -> ChurnDay:
         rent = (self._billed() - self._bill) / 1e6
         left = sum(self.world.loop.time() - since > ROOM_WITHIN for since in self._waits.values())
         return ChurnDay(self.pods, rent, self.restarts, self.moves, self.outages + left, self._flaps())
 
-    def _look(self) -> None:
-        here = {pod["metadata"]["uid"]: pod for pod in self._all()}
-        for uid in [*self._where]:
-            if uid not in here:
-                del self._where[uid]
-                self.moves += 1
-                self.restarts += self._share.pop(uid, 0.0) * (START_UP / timedelta(hours=1))
-        machines = {_node_of(machine): machine for machine in self.simulator.fleet.living()}
-        for uid, pod in here.items():
-            node = pod["spec"].get("nodeName", "")
-            if node and uid not in self._where:
-                self._where[uid] = node
-                machine = machines.get(node)
-                asked = int(pod["spec"]["containers"][0]["resources"]["limits"][GPU])
-                if machine is not None:
-                    self._share[uid] = asked / machine.product.gpu_count * machine.charged_microusd / 1e6
-
     def _flaps(self) -> int:
-        """Machines that ran since every pod had a place, were exchanged, and ended within an hour of their start."""
-        found = 0
-        for each in self.simulator.fleet.machines.values():
-            counts = self._began is not None and each.running_at is not None and each.running_at >= self._began
-            if counts and each.running_at is not None and each.ended_at is not None:
-                found += each.ended_at - each.running_at < FLAP
-        return found
+        """Machines that ended within an hour of their start, those that were bought at the beginning included."""
+        lives = ((each.running_at, each.ended_at) for each in self.simulator.fleet.machines.values())
+        return sum(ended - began < FLAP for began, ended in lives if began is not None and ended is not None)
 
     def _running(self) -> int:
         return sum(pod["status"].get("phase") == "Running" for pod in self._all())

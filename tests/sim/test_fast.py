@@ -11,7 +11,7 @@ from bench.safety.replica import readers
 from tgp.adapters.clouds.simulated.client import SimulatedCloud
 from tgp.adapters.kube.reflector import State
 from tgp.adapters.kube.store import Store
-from tgp.api.resource import CONFIG_MAP, GPU_REQUEST, NAMESPACE, NODE
+from tgp.api.resource import CONFIG_MAP, DEPLOYMENT, GPU_REQUEST, NAMESPACE, NODE, POD
 from tgp.controllers.requests.reconciler import RequestReconciler
 from tgp.core.model.hold import HOLD
 from tgp.core.model.object_key import ObjectKey
@@ -322,6 +322,74 @@ def test_what_is_seen_without_a_wire_is_what_the_wire_shows(world):
 
     assert came == [True]
     assert {machine.phase for machine in (*made, late)} == set(Phase) - {Phase.GONE}
+
+
+# -- the scheduler -----------------------------------------------------------------------------------------------------
+
+
+def a_node(world, name, gpus):
+    ready = {"type": "Ready", "status": "True"}
+    amounts = {"nvidia.com/gpu": str(gpus)}
+    status = {"allocatable": amounts, "conditions": [ready]}
+    world.objects.create(NODE, {"metadata": {"name": name}, "spec": {}, "status": status})
+
+
+def a_deployment(world, name, gpus):
+    """Of one pod."""
+    work = {"name": "work", "resources": {"requests": {"nvidia.com/gpu": str(gpus)}}}
+    template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": [work]}}
+    meta = {"namespace": "default", "name": name}
+    world.objects.create(DEPLOYMENT, {"metadata": meta, "spec": {"replicas": 1, "template": template}})
+
+
+def nodes_of_pods(world):
+    """By Deployment."""
+    return {pod["metadata"]["labels"]["app"]: pod["spec"].get("nodeName", "") for pod in world.objects.all(POD)}
+
+
+def nominate(world, app, node):
+    pod = next(each for each in world.objects.all(POD) if each["metadata"]["labels"]["app"] == app)
+    key = ObjectKey("default", pod["metadata"]["name"])
+    world.objects.patch(POD, key, {"status": {"nominatedNodeName": node}}, status=True)
+
+
+def test_the_scheduler_keeps_the_room_of_a_nominated_pod(world):
+    """Small pods are older here, and the machine of the large one is ready first."""
+    a_deployment(world, "small", 1)
+    a_deployment(world, "large", 4)
+    world.run(seconds=5)
+    nominate(world, "large", "large")
+
+    a_node(world, "large", 4)
+    world.run(seconds=5)
+    assert nodes_of_pods(world) == {"small": "", "large": "large"}
+
+    a_node(world, "small", 1)
+    world.run(seconds=5)
+    assert nodes_of_pods(world) == {"small": "small", "large": "large"}
+
+
+def test_the_scheduler_gives_the_room_that_a_nominated_pod_leaves(world):
+    a_deployment(world, "small", 1)
+    a_deployment(world, "large", 4)
+    world.run(seconds=5)
+    nominate(world, "large", "larger")
+
+    a_node(world, "larger", 5)
+    world.run(seconds=5)
+
+    assert nodes_of_pods(world) == {"small": "larger", "large": "larger"}
+
+
+def test_the_scheduler_keeps_no_room_on_a_node_that_is_not_there(world):
+    a_deployment(world, "small", 1)
+    world.run(seconds=5)
+    nominate(world, "small", "gone")
+
+    a_node(world, "other", 1)
+    world.run(seconds=5)
+
+    assert nodes_of_pods(world) == {"small": "other"}
 
 
 # -- what counting hours taught ----------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import pytest
 
 from tests.core.disruption.exchange_worlds import JOB, a_serving_pod, an_offer, consolidated_pool
 from tests.core.disruption.machines import a_machine
-from tests.core.pools.planner.worlds import NOW, a_market, a_world
+from tests.core.pools.planner.worlds import NOW, a_market, a_node, a_world
 from tgp.core.disruption.causes import FoundExchange, Standing
 from tgp.core.disruption.move_steps import DisruptionObservation, PoolMachines
 from tgp.core.disruption.moves import RETRIES, TRIED_WITHIN
@@ -48,6 +48,20 @@ def planned(first, second, *pools, gpus=2, left=100, book=None, **rest):
     world = a_world((), book or a_market(an_offer("one", 1.0, gpus, left=left)), *(pools or (FIRST, SECOND)), **rest)
     keys = tuple(each.record.key for each in every)
     return refits(DisruptionObservation(members, NOW, standing=standing), keys, world, {}, ()).refits
+
+
+def in_moves(*rooms):
+    """Of two drifted machines with a pod of two GPUs each, in moves of their own that bought new-r1 and new-r2."""
+    machines = tuple(moved(drifted(name, gpus=2), f"move-{name}") for name in ("r1", "r2"))
+    members = (PoolMachines(KubeObject(key=FIRST.key, value=FIRST.pool), machines),)
+    replacements = {f"move-{name}": (a_machine(f"new-{name}", idle=None),) for name in ("r1", "r2")}
+    world = a_world((), a_market(an_offer("one", 1.0, 2)), FIRST, capacity=rooms)
+    return refits(DisruptionObservation(members, NOW, replacements), (ONE, TWO), world, {}, ()).refits
+
+
+def moved(machine, move):
+    annotations = {**machine.record.annotations, "tgp.io/move": move}
+    return replace(machine, record=msgspec.structs.replace(machine.record, annotations=annotations))
 
 
 def bought(refit):
@@ -121,6 +135,25 @@ def test_what_is_not_ordered_leaves_its_stock_to_the_next():
     found = planned((exchanged("r1", ONE),), (drifted("r2"),), book=a_market(dear))
 
     assert (bool(found[ONE].too_little), bought(found[TWO])) == (True, ["second"])
+
+
+BOUGHT = a_node("node-new-r2", 2)
+COMING = replace(BOUGHT, name="default/new-r2", coming=ObjectKey("default", "new-r2"))
+
+
+@pytest.mark.parametrize("whole", [BOUGHT, COMING], ids=["ready", "coming"])
+def test_what_was_bought_for_one_move_is_not_given_to_another(whole):
+    """Half of the first one's was taken by another pod: only that move comes to nothing, and not both of them."""
+    found = in_moves(a_node("node-new-r1", 1), whole)
+
+    assert bought(found[ONE]) == ["first"]
+    assert (bought(found[TWO]), *found[TWO].coming, *found[TWO].rooms) == ([], whole.name)
+
+
+def test_what_a_move_leaves_of_its_replacements_is_for_those_after_it():
+    found = in_moves(a_node("node-new-r1", 4), a_node("node-new-r2", 1))
+
+    assert (found[ONE].rooms, found[TWO].rooms) == (("node-new-r1",), ("node-new-r1",))
 
 
 def in_a_gang(name, size):

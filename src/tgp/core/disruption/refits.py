@@ -1,7 +1,7 @@
 """Where the pods of candidates would go: planned by the planner's own count, on what is true now."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -47,7 +47,8 @@ def refits(
 ) -> Refitted:
     """One move after another, each with the room, stock and limits that those before it leave.
 
-    Candidates of one move share an answer.
+    Candidates of one move share an answer. What was bought for a move is open to others once its own pods are planned:
+    if they took it, both would be given up, that one for want of room and they with the machine that it gives back.
     """
     going = nodes_that_go(seen)
     rooms = {each.name: each for each in world.capacity if each.name not in going and not each.drains}
@@ -56,15 +57,20 @@ def refits(
     _take(rooms, world.pods, placed)
     _take(rooms, others, _plan(world, others, (), rooms).placed)
     answers = dict[ObjectKey, Refit]()
-    for together in _grouped(seen, keys):
+    groups = _grouped(seen, keys)
+    later = {each.move: _names_of(seen.replacements.get(each.move, ())) for each in groups if each.move}
+    for together in groups:
+        later.pop(together.move, None)
+        closed = frozenset[str]().union(*later.values())
+        open_rooms = {name: room for name, room in rooms.items() if name not in closed}
         pods = tuple(pod for each in together.machines for pod in _waiting(seen, together, each))
         open_to = _without_failed(together, world)
-        found = _planned(seen, together, pods, open_to, rooms)
+        found = _planned(seen, together, pods, open_to, open_rooms)
         refit = NOT_BUYING
         if found is not None:
-            refit = _checked(seen, together, found, world, rooms)
+            refit = _checked(seen, together, found, world, open_rooms)
         if refit.limited:
-            free = _planned(seen, together, pods, replace(open_to, limits=()), rooms)
+            free = _planned(seen, together, pods, replace(open_to, limits=()), open_rooms)
             missing = missing_room(free.orders, world) if free is not None else ""
             refit = replace(refit, unserved=missing or refit.unserved)
         answers |= dict.fromkeys((each.record.key for each in together.machines), refit)
@@ -91,6 +97,7 @@ def _gang_members(
 class _Together:
     """Candidates of one move, or of one exchange that would begin."""
 
+    move: str = ""  # empty: it would begin
     machines: list[Machine] = field(default_factory=list)
     pools: set[ObjectKey] = field(default_factory=set)  # theirs
     exchange: bool = False  # they leave for cheaper machines
@@ -102,12 +109,19 @@ def _grouped(seen: DisruptionObservation, keys: Iterable[ObjectKey]) -> list[_To
     for key in keys:
         machine, pool = machines[key]
         exchange = machine.exchange.candidates if machine.exchange is not None else (key,)
-        group = groups.setdefault(move_of(machine.record) or exchange, _Together())
+        move = move_of(machine.record)
+        group = groups.setdefault(move or exchange, _Together(move))
         cause = cause_of(machine, pool.value, seen.now)
         group.machines.append(machine)
         group.pools.add(pool.pool.key)
         group.exchange |= isinstance(cause, DisruptionCause) and cause.reason == UNDERUTILIZED
     return list(groups.values())
+
+
+def _names_of(replacements: Collection[Machine]) -> frozenset[str]:
+    """Of their rooms: a machine on its way has that of its request."""
+    coming = (str(each.record.key) for each in replacements)
+    return frozenset((*coming, *(each.node.name for each in replacements if each.node is not None)))
 
 
 def _waiting(seen: DisruptionObservation, together: _Together, machine: Machine) -> tuple[Pod, ...]:

@@ -1,9 +1,11 @@
 """Pods of Deployments: made again where one is gone, bound where there is room, gone with their Node. No kubelets.
 
 What the controllers of Deployments, the scheduler and the eviction from silent Nodes do, a second after each change.
+All pods have the same priority, so that a nomination keeps room from all others. Here the scheduler removes none.
 """
 
 import asyncio
+from collections import Counter
 from contextvars import Context
 
 from tgp.api.resource import DEPLOYMENT, NODE, POD
@@ -86,17 +88,25 @@ class Pods:
 
     def _schedule(self, nodes: dict[str, Json]) -> None:
         pods = self._owned()
+        waiting = [pod for pod in pods if not pod["spec"].get("nodeName")]
         free = {name: _gpus_of(node) for name, node in nodes.items() if _is_ready(node)}
         for pod in pods:
             if (name := pod["spec"].get("nodeName", "")) in free:
                 free[name] -= _gpus_asked(pod)
-        for pod in pods:
-            if pod["spec"].get("nodeName"):
-                continue
-            fitting = [each for each in free if free[each] >= _gpus_asked(pod) and _admits(nodes[each], pod, KEEPS_OFF)]
+        kept = Counter[str]()  # GPUs by Node, for pods that are nominated there
+        for pod in waiting:
+            kept[_nominated(pod)] += _gpus_asked(pod)
+        for pod in waiting:
+            asked, nominated = _gpus_asked(pod), _nominated(pod)
+            kept[nominated] -= asked  # what is left is for others
+            fitting = [
+                each for each in free if free[each] - kept[each] >= asked and _admits(nodes[each], pod, KEEPS_OFF)
+            ]
             chosen = min((_rank(nodes[each], pod, free[each]) for each in fitting), default=NOWHERE)[-1]
             if chosen:
-                free[chosen] -= _gpus_asked(pod)
+                free[chosen] -= asked
+            else:
+                kept[nominated] += asked
             self._place(pod, chosen)
 
     def _place(self, pod: Json, node: str) -> None:
@@ -118,8 +128,7 @@ class Pods:
 
 def _rank(node: Json, pod: Json, free: int) -> tuple[bool, bool, int, str]:
     """The Node that it was nominated to; else one without a soft taint, the emptiest first."""
-    nominated = pod["status"].get("nominatedNodeName") == _name(node)
-    return (not nominated, not _admits(node, pod, SOFT), -free, _name(node))
+    return (_nominated(pod) != _name(node), not _admits(node, pod, SOFT), -free, _name(node))
 
 
 def _admits(node: Json, pod: Json, effects: frozenset[str]) -> bool:
@@ -144,6 +153,11 @@ def _gpus_of(node: Json) -> int:
 
 def _gpus_asked(pod: Json) -> int:
     return sum(int(each["resources"]["requests"].get(GPU, 0)) for each in pod["spec"]["containers"])
+
+
+def _nominated(pod: Json) -> str:
+    """The Node that keeps room for it; empty: none."""
+    return str(pod["status"].get("nominatedNodeName") or "")
 
 
 def _owner(pod: Json) -> str:
