@@ -22,7 +22,7 @@ class Demand:
     until: float  # it is deleted then
     life: int  # seconds, its maxLifetime
     gpu: str
-    names_provider: bool
+    names_provider: bool = True
 
 
 def market_of(seed: int) -> int:
