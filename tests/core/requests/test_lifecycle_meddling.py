@@ -170,20 +170,6 @@ def test_before_it_is_adopted_again_every_provider_is_listed_once_more(accesses)
     )
 
 
-def test_a_machine_with_a_ready_node_of_its_own_token_is_adopted_again_at_once():
-    """A later attempt begins only once a machine is gone: while its Node is Ready none can be under way.
-
-    Leaders that are gone within two minutes, one after another, would never have listed every provider late enough.
-    """
-    early = {"vast/key": AccessObservation(listed_at=0.5, settles_at=1.0), "webhook": AccessObservation()}
-    step = next_step(an_observation(**FOUND, accesses=early, ready_tokens={SECOND.token}))
-    of_an_older_attempt = next_step(an_observation(**FOUND, accesses=early, ready_tokens={a_machine(1).token}))
-
-    assert isinstance(step, Readopt)
-    assert step.instance == SECOND
-    assert isinstance(of_an_older_attempt, Wait)
-
-
 @pytest.mark.parametrize(
     "rest", [{"annotations": {"tgp.io/uid": "another"}}, {"finalizers": (), "annotations": {}}], ids=["copy", "new"]
 )

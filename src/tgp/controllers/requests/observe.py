@@ -149,14 +149,12 @@ class RequestObserver:
         named = {access for node_class in classes if node_class is not None for access in access_names(node_class)}
         used = {each.access.name for each in self._accounts.known() if each.empty_since is None}
         listed = {access for access, _ in observation.listed}
-        ready_tokens = self._ready_tokens(plain_uid(observation.record.uid_text))
         only = only_provider(observation.spec)
         possible = listed | {access for access in named | used if not only or provider_at(access) == only}
         return replace(
             observation,
             accesses={access: self._access(access, observation.since) for access in possible},
-            shown_by_node=not observation.waited and bool(ready_tokens),
-            ready_tokens=ready_tokens,
+            shown_by_node=not observation.waited and self._shown_by_node(plain_uid(observation.record.uid_text)),
             offers=self._market.book.offers,
         )
 
@@ -170,10 +168,10 @@ class RequestObserver:
             never_used=self._accounts.ready and not self._accounts.at(access),
         )
 
-    def _ready_tokens(self, uid: str) -> frozenset[str]:
-        """Tokens of this request that Ready Nodes carry: their machines exist, even if no list shows them."""
+    def _shown_by_node(self, uid: str) -> bool:
+        """Is a Node Ready that carries a token of this request? Then its machine exists, even if no list shows it."""
         marks = (read_provider_id(node.provider_id) for node in self._views.nodes.values() if node.ready is True)
-        return frozenset(str(mark[1]) for mark in marks if mark is not None and mark[1].uid == uid)
+        return any(mark is not None and mark[1].uid == uid for mark in marks)
 
     # -- a machine, or the doubt whether there is one ------------------------------------------------------------------
 

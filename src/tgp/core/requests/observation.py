@@ -124,7 +124,6 @@ class RequestObservation(msgspec.Struct, frozen=True):
     highest: int = 0  # the highest attempt of this request that was seen anywhere
     accesses: Mapping[str, AccessObservation] = msgspec.field(default_factory=dict)  # where a machine of it may be
     shown_by_node: bool = False  # a Node is Ready that carries its uid
-    ready_tokens: frozenset[str] = frozenset()  # of it, that Ready Nodes of rented machines carry
     offers: tuple[Offer, ...] = ()  # on sale, where a machine may have to be recorded again
 
     # What a purchase needs.

@@ -43,7 +43,7 @@ class Unrecorded(msgspec.Struct, frozen=True):
     attempt: Attempt  # as far as it could be reconstructed
     instance: Instance
     access: str  # where it is listed
-    settled: bool  # no later attempt can be under way: lists since any order would have shown, or its Node, say so
+    settled: bool  # every provider that answers was listed since any later order would have shown
 
 
 def machine_to_readopt(observation: RequestObservation) -> Unrecorded | None:
@@ -54,9 +54,7 @@ def machine_to_readopt(observation: RequestObservation) -> Unrecorded | None:
         return None
     where = next(access for access, one in observation.listed if one is found)
     attempt = reconstructed(record, found, provider_of(where), observation.offers, now=observation.now)
-    # A later attempt is reserved only once this machine is gone, and while its Node is Ready it never counts as gone.
-    alone = found.token in observation.ready_tokens or listed_everywhere(observation, where)
-    return Unrecorded(attempt, found, where, settled=alone)
+    return Unrecorded(attempt, found, where, settled=listed_everywhere(observation, where))
 
 
 def unrecorded(record: KubeObject[GPURequest], listed: Iterable[Instance], highest: int) -> Instance | None:
