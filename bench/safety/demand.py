@@ -9,6 +9,7 @@ PLACES = (5, 6)  # requests alive at any time: one per place, the next when the 
 PER_HOUR = 8.7  # requests that are made in an hour, at all places together; what is refused or lost is ordered again
 LIVES = (0.6, 1.3)  # of the mean, that a machine is wanted for
 GPUS = ("RTX4090", "T4", "L4")
+ANY_PROVIDER = 0.25  # of the requests name none, as users write them: every account has to be listed where one is lost
 GIVEN_UP = 0.25  # of the requests are deleted while their machine is in use; the others end by themselves first
 USED, START = (0.4, 0.9), 240  # of its life such a machine is used for, besides the seconds that a start takes
 PATIENCE = 6 * 60  # seconds beyond its lifetime after which a user deletes a request
@@ -21,6 +22,7 @@ class Demand:
     until: float  # it is deleted then
     life: int  # seconds, its maxLifetime
     gpu: str
+    names_provider: bool = True
 
 
 def market_of(seed: int) -> int:
@@ -39,12 +41,13 @@ def demands(seed: int, seconds: float) -> Iterator[Demand]:
 
 
 def _of_place(seed: int, place: int, seconds: float) -> Iterator[Demand]:
-    luck = Random(f"{market_of(seed)}/place/{place}")
+    luck, style = Random(f"{market_of(seed)}/place/{place}"), Random(f"{market_of(seed)}/style/{place}")
     at, number, usual = luck.uniform(0, 300), 0, _usual_life(places(seed))
     while at < seconds:
         life = round(usual * luck.uniform(*LIVES))
         lasts = luck.uniform(*USED) * life + START if luck.random() < GIVEN_UP else life + PATIENCE
-        yield Demand(f"want-{place}-{number}", at, at + lasts, life, luck.choice(GPUS))
+        gpu, names_provider = luck.choice(GPUS), style.random() >= ANY_PROVIDER
+        yield Demand(f"want-{place}-{number}", at, at + lasts, life, gpu, names_provider)
         at, number = at + lasts + 1.0, number + 1
 
 

@@ -44,7 +44,8 @@ from tgp.sim.world import KUBERNETES, World
 PROVIDER = "simulated"
 HOME = "tgp-system"
 CLASS = "rented"
-STANDS = 2  # of each GPU: where one is sold out there is another
+STANDS = 2  # of each kind of machine: where one is sold out there is another
+MOST_GPUS = 2  # of a machine; users' requests ask for one
 PLENTY = 50  # of everything in stock: every wait is the operator's
 MOST_HOURLY = 0.60  # dollars per place: above the price of every request
 # A Lease renewed every twelve seconds rather than two, watches of two minutes rather than half a one, and a look at
@@ -71,6 +72,7 @@ class SafetyEnv:
     leader: OneLeader
     orphans: NoOrphan
     orders: OneOrderPerAttempt
+    silent_until: float = float("-inf")  # loop time: of the power API
 
     def machines(self) -> list[SimulatedMachine]:
         """Every one that was ever rented."""
@@ -94,7 +96,7 @@ def safety_env(seed: int, *, faulty: bool, replicas: tuple[str, ...]) -> Iterato
     with World(seed, faults=rates.NETWORK_FAULTS if faulty else NONE) as world:
         for crd in crds():
             world.api.local_api.create(CUSTOM_RESOURCE_DEFINITION, crd)
-        furnish(world, places(seed))
+        furnish(world, seed)
         node_bootstrap = NodeBootstrap(world.cluster, world.loop, world.clock, seed)
         simulator = simulator_of(world, seed)
         here = with_recorder(seed, world, node_bootstrap, simulator, term=TERM, faulty=faulty)
@@ -244,13 +246,14 @@ def start(world: World, replicas: tuple[str, ...]) -> None:
         world.process(name, main)
 
 
-def furnish(world: World, most: int) -> None:
-    local_api = world.api.local_api
+def furnish(world: World, seed: int) -> None:
+    local_api, most = world.api.local_api, places(seed)
     local_api.create(NAMESPACE, {"metadata": {"name": HOME}})
     limits = {"maxNodes": most, "maxHourlyCost": f"{most * MOST_HOURLY:.2f}"}
     spec = {"providers": [{"name": PROVIDER}], "networking": {"backend": "none"}, "limits": limits}
     local_api.create(GPU_NODE_CLASS, {"metadata": {"name": CLASS}, "spec": spec})
-    pools.furnish(world)
+    if pools.has_pools(seed):
+        pools.furnish(world)
 
 
 def simulator_of(world: World, seed: int) -> Simulator:
@@ -258,12 +261,14 @@ def simulator_of(world: World, seed: int) -> Simulator:
     assert isinstance(simulator, SimulatedProvider), "the only one with a configurable busy time"
     simulator.busy_for = rates.BUSY_FOR
     simulator.fleet.habits = replace(simulator.fleet.habits, moves=False)
-    kept: Counter[str] = Counter()
+    kept: Counter[tuple[str, int]] = Counter()
     for name, stand in list(simulator.fleet.stands.items()):
         stand.stock = PLENTY
-        kept[stand.product.gpu] += 1
+        product = stand.product
+        kept[product.gpu, product.gpu_count] += 1
         # A catalogue is read every other minute, and the rest of it is not needed here.
-        if stand.product.gpu not in GPUS or stand.product.gpu_count > 1 or kept[stand.product.gpu] > STANDS:
+        many = kept[product.gpu, product.gpu_count] > STANDS
+        if product.gpu not in GPUS or product.gpu_count > MOST_GPUS or many:
             del simulator.fleet.stands[name]
     world.mount(place(), simulator.handle)
     return simulator
@@ -279,7 +284,7 @@ def place() -> str:
 def apply(env: SafetyEnv, demand: Demand) -> None:
     spec = {
         "nodeClassRef": {"name": CLASS},
-        "provider": PROVIDER,
+        **({"provider": PROVIDER} if demand.names_provider else {}),
         "gpuType": demand.gpu,
         "maxLifetime": f"{demand.life}s",
         "idleTimeout": "Never",

@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from bench.safety import rates
-from bench.safety.demand import places
 from bench.safety.environment import SafetyEnv, furnish, place, simulator_of, with_recorder
 from bench.safety.replica import Replica, readers
 from tgp.api.resource import GPU_NODE_CLASS, NAMESPACE
@@ -28,7 +27,7 @@ def fast_env(seed: int, *, faulty: bool, replicas: tuple[str, ...]) -> Iterator[
         world.objects.readers = readers()
         world.objects.create(NAMESPACE, {"metadata": {"name": "kube-system"}})
         world.objects.create(NAMESPACE, {"metadata": {"name": "default"}})
-        furnish(world, places(seed))
+        furnish(world, seed)
         look_at_classes(world)
         node_bootstrap = NodeBootstrap(world.cluster, world.loop, world.clock, seed)
         simulator = simulator_of(world, seed)

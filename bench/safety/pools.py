@@ -1,4 +1,4 @@
-"""Pools of the benchmark: services that come and go, prices that wander, and machines you own.
+"""Pools of the benchmark, in every second world: services that come and go, prices that wander, and machines you own.
 
 Drawn by the market alone, as the users' requests are: the same services at the same moments with and without faults.
 """
@@ -25,6 +25,7 @@ from tgp.sim.world import World
 if TYPE_CHECKING:
     from bench.safety.environment import SafetyEnv
 
+WORLDS = 2  # every second market, so every odd seed, has pools: they double what an hour of simulation costs
 POOL, CELLAR = "pooled", "cellar"  # the class and the pool of each
 POWER = "http://10.77.0.2"
 OWNED = (0, 2)  # machines you own: of two GPUs, and of one
@@ -72,6 +73,10 @@ def _of_place(seed: int, place: int, seconds: float) -> Iterator[Service]:
         at, number = until + luck.uniform(*PAUSE), number + 1
 
 
+def has_pools(seed: int) -> bool:
+    return market_of(seed) % WORLDS == 1
+
+
 def furnish(world: World) -> None:
     """Two pools, and the Nodes of machines you own as their kubelets left them; and a pod that asks for no GPU.
 
@@ -97,6 +102,8 @@ def furnish(world: World) -> None:
 
 def play(env: "SafetyEnv", seed: int, seconds: float) -> None:
     """Services come and go, and prices wander."""
+    if not has_pools(seed):
+        return
     loop, began = env.world.loop, env.world.loop.time()
     for each in services(seed, seconds):
         loop.call_at(began + each.at, _serve, env, each)
@@ -109,6 +116,8 @@ def play(env: "SafetyEnv", seed: int, seconds: float) -> None:
 
 def interfere(env: "SafetyEnv", seed: int, seconds: float) -> None:
     """What people and the power API do to machines you own."""
+    if not has_pools(seed):
+        return
     luck = Random(f"{seed}/power")
     for row, deed in (
         (rates.POWER_LIES, _lie),
@@ -119,12 +128,13 @@ def interfere(env: "SafetyEnv", seed: int, seconds: float) -> None:
 
 
 def _at_random(
-    env: "SafetyEnv", luck: Random, rate: float, seconds: float, deed: Callable[["SafetyEnv", float], None]
+    env: "SafetyEnv", luck: Random, rate: float, seconds: float, deed: Callable[["SafetyEnv", Random], None]
 ) -> None:
+    """Each deed draws from its own luck: what one needs changes nothing of the others."""
     loop, began = env.world.loop, env.world.loop.time()
     at = luck.expovariate(rate / 3600)
     while at < seconds:
-        loop.call_at(began + at, deed, env, luck.random())
+        loop.call_at(began + at, deed, env, Random(luck.random()))
         at += luck.expovariate(rate / 3600)
 
 
@@ -155,31 +165,33 @@ def _wander(env: "SafetyEnv", luck: float) -> None:
         fleet.reprice(name, min(max(round(stand.hourly_microusd * math.exp(steps.gauss(0, WANDER))), least), most))
 
 
-def _lie(env: "SafetyEnv", luck: float) -> None:
+def _lie(env: "SafetyEnv", luck: Random) -> None:
     """Every machine is said to be off, or broken."""
     fleet = env.power.fleet
-    lie = fleet.lie = Lie(denies=True) if luck < 0.5 else Lie(phase=Phase.LOST)
+    lie = fleet.lie = Lie(denies=True) if luck.random() < 0.5 else Lie(phase=Phase.LOST)
 
     def end() -> None:
         if fleet.lie is lie:
             fleet.lie = None
 
-    env.world.loop.call_later(rates.POWER_LIES_FOR * luck, end)
+    env.world.loop.call_later(rates.POWER_LIES_FOR * luck.random(), end)
 
 
-def _fall_silent(env: "SafetyEnv", luck: float) -> None:
-    chances = env.power.faults.chances
+def _fall_silent(env: "SafetyEnv", luck: Random) -> None:
+    """Silences may overlap: it answers again when the last one ends."""
+    loop, chances = env.world.loop, env.power.faults.chances
     chances[CloudFault.HANG_UP] = 1.0
+    env.silent_until = max(env.silent_until, loop.time() + rates.POWER_SILENT_FOR * luck.random())
 
     def end() -> None:
-        if chances:
+        if chances and loop.time() >= env.silent_until:
             chances[CloudFault.HANG_UP] = rates.PROVIDER[CloudFault.HANG_UP].rate
 
-    env.world.loop.call_later(rates.POWER_SILENT_FOR * luck, end)
+    loop.call_at(env.silent_until, end)
 
 
-def _switch_by_hand(env: "SafetyEnv", luck: float) -> None:
-    name = name_of(OWNED[int(luck * len(OWNED))])
+def _switch_by_hand(env: "SafetyEnv", luck: Random) -> None:
+    name = name_of(luck.choice(OWNED))
     if env.power.is_on(name):
         env.power.switch_off_by_hand(name)
     else:

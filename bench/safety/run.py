@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from bench.safety.demand import market_of
 from bench.safety.environment import SafetyEnv, incidents, lies, people, safety_env
 from bench.safety.lean import fast_env
-from bench.safety.pools import on_now
+from bench.safety.pools import has_pools, on_now
 from tgp.sim.checkers.objects import loose_ends
 from tgp.sim.checkers.recorder import Violation
 from tgp.sim.world import WentWrong
@@ -215,7 +215,8 @@ def _report(verdicts: list[Verdict], took: float) -> int:
     orphan = max((one.orphan_s for one in verdicts), default=0.0)
     lived = {one.plan.market: one.fair.cpu_s for one in verdicts}
     cpu = sum(one.cpu_s for one in verdicts) + sum(lived.values())
-    print(f"{len(verdicts)} worlds, {len(verdicts) - len(good)} of them with failures")
+    with_pools = sum(has_pools(one.plan.seed) for one in verdicts)
+    print(f"{len(verdicts)} worlds, {with_pools} of them with pools, {len(verdicts) - len(good)} with failures")
     print(
         f"{took:.0f} s, {cpu:.0f} s of CPU: {hours / took:.2f} simulated hours a second, {hours / cpu:.2f} a CPU second"
     )

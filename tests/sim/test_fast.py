@@ -480,9 +480,11 @@ def test_a_lost_record_stays_lost_when_another_replica_takes_over():
         status = local_api.get(GPU_REQUEST, "default", "train")["status"]
         assert status["phase"] == "Ready"
         local_api.merge_patch(NAMESPACE, "", HOME, {"metadata": {"annotations": {HOLD: "a test"}}})
-        local_api.merge_patch(GPU_REQUEST, "default", "train", {"status": dict.fromkeys(status)}, "status")
-        for machine in here.machines():  # or it would be adopted again
+        for machine in here.machines():  # with its Node, or it would be adopted again
             here.simulator.fleet.end(machine)
+        local_api.delete(NODE, "", status["nodeName"])
+        here.world.run(seconds=3)
+        local_api.merge_patch(GPU_REQUEST, "default", "train", {"status": dict.fromkeys(status)}, "status")
         here.world.run(minutes=20)
         waits = local_api.get(GPU_REQUEST, "default", "train")["status"]
         assert (waits["phase"], waits.get("attempts")) == ("Pending", None)

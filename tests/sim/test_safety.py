@@ -6,14 +6,18 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from bench.safety import rates
 from bench.safety.demand import MARKETS, demands
+from bench.safety.lean import fast_env
+from bench.safety.pools import _fall_silent, has_pools
 from bench.safety.run import CALM, Plan, fair_world, main, run_world
 from tests.amounts import PROVING, amount
 from tests.sim.mutants.random_faults import NOTICED, NOTICED_SOON, WORLDS, try_on
+from tgp.sim.clouds.cloud_faults import CloudFault
 from tgp.sim.faults import Fault
 
 SAFETY = Path(__file__).parents[2] / "docs" / "safety.md"
@@ -41,6 +45,40 @@ def test_runs_over_one_market_have_the_same_requests():
     assert list(demands(3, 7200)) == list(demands(3 + MARKETS, 7200))
 
 
+def test_one_request_in_four_names_no_provider():
+    """Where the status of one is erased, every account has to be listed before anything is bought for it."""
+    asked = [demand for market in range(MARKETS) for demand in demands(market, 25 * 3600)]
+
+    assert 0.2 <= sum(not demand.names_provider for demand in asked) / len(asked) <= 0.3
+
+
+def test_half_of_the_worlds_have_pools_and_the_first_is_one():
+    assert [has_pools(seed) for seed in range(1, 5)] == [True, False, True, False]
+
+
+def test_a_silence_of_the_power_api_ends_with_the_last_that_overlaps_it():
+    with fast_env(1, faulty=True, replicas=()) as env:
+        chances, loop = env.power.faults.chances, env.world.loop
+        began, usual = loop.time(), chances[CloudFault.HANG_UP]
+        _fall_silent(env, Luck(1.0))
+        loop.call_at(began + 60, _fall_silent, env, Luck(0.5))
+        env.world.run(seconds=rates.POWER_SILENT_FOR - 1)
+        assert chances[CloudFault.HANG_UP] == 1.0
+        env.world.run(seconds=2)
+        assert chances[CloudFault.HANG_UP] == usual
+
+
+class Luck(Random):
+    """Always the same."""
+
+    def __init__(self, drawn: float) -> None:
+        super().__init__()
+        self._drawn = drawn
+
+    def random(self) -> float:
+        return self._drawn
+
+
 def test_every_rate_has_a_reason():
     tables = (rates.NETWORK, rates.PROVIDER, rates.KUBELETS)
     rows = [row for table in tables for row in table.values()]
@@ -56,6 +94,9 @@ def test_every_rate_has_a_reason():
         rates.DENIES,
         rates.SAYS_HIGHER_PRICE,
         rates.SAYS_STOPPED,
+        rates.POWER_LIES,
+        rates.POWER_SILENT,
+        rates.SWITCHED_BY_HAND,
     ):
         assert row.rate > 0
         assert row.why

@@ -263,8 +263,11 @@ class AccountSetup:
 
     async def turn(self, after: float = 0.0) -> float | None:
         """One reconcile of the account, some seconds later; the pause after it."""
+        return await self.turn_at(ObjectKey("", self.access.name), after)
+
+    async def turn_at(self, access: ObjectKey, after: float = 0.0) -> float | None:
         self.clock.seconds += after
-        again = await self.poller.reconcile(ObjectKey("", self.access.name))
+        again = await self.poller.reconcile(access)
         return None if again is None else round((again - self.clock.now()).total_seconds(), 3)
 
     async def turns(self, count: int, every: float = 15.0) -> None:

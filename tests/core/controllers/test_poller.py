@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from tests.core.controllers.account_access import (
     LAG,
@@ -33,6 +34,7 @@ from tgp.controllers.instances.poller import (
     USUALLY,
 )
 from tgp.core.model.account_access import access_of
+from tgp.core.model.attempts import FINALIZER
 from tgp.core.model.cloud_errors import CannotTell, CloudBusy, KeyRefused
 from tgp.core.model.instance import InstanceState
 from tgp.core.model.object_key import ObjectKey
@@ -445,6 +447,19 @@ async def test_the_more_a_user_waits_the_sooner_the_next_look(machines, expected
     setup.hold(*(a_record(number, an_attempt(number)) for number in expected))
 
     assert await setup.turn() == pause
+
+
+async def test_while_a_request_has_to_adopt_its_machine_again_every_account_is_listed_soon():
+    """It adopts it once all of them were listed since any later order would show, and is no owner until then."""
+    setup = AccountSetup(Provider(a_machine(1)))
+    setup.hold(replace(a_record(1), finalizers=(FINALIZER,)))
+    setup.secret_reader.secrets["keys"]["OTHER"] = Secret("k2")
+    other = {"name": "vultr", "credentialsRef": {"name": "keys", "key": "OTHER"}}
+    (elsewhere,) = setup.poller.of_class(None, a_class(other))
+    assert await setup.turn() == SOON
+
+    setup.provider.machines.clear()
+    assert await setup.turn_at(elsewhere) == SOON
 
 
 async def test_errors_back_off_and_obey_the_provider_within_bounds():

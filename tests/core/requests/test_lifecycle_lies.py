@@ -118,6 +118,9 @@ def test_the_end_of_a_machine_that_is_denied_while_its_node_is_ready_is_asked_fo
     assert leaving("Deleted") == Terminate(a_machine(), "i-1")
     assert isinstance(leaving("Deleted", node=SILENT), CloseAttempt), "its Node agrees: it is gone"
     assert isinstance(leaving("Deleted", termination_accepted=True), CloseAttempt), "its provider agreed: it is gone"
+    doubted = {"termination_accepted": True, "distrusted": "its lists contradict other Nodes"}
+    assert leaving("Deleted", **doubted) == Terminate(a_machine(), "i-1"), "404 for a machine that runs is no consent"
+    assert isinstance(leaving("Deleted", node=SILENT, **doubted), CloseAttempt), "its Node agrees: it is gone"
     assert isinstance(leaving("Deleted", minutes=59), Terminate)
     assert isinstance(leaving("Deleted", minutes=60), CloseAttempt), "deletion ends in every case"
 
@@ -144,6 +147,7 @@ def test_a_ready_node_is_never_deleted_for_a_machine_that_was_lost():
         ("Deleted", {}, False),
         ("Deleted", {"seen_listed": True}, True),
         ("Deleted", {"seen_listed": True, "termination_accepted": True}, False),
+        ("Deleted", {"seen_listed": True, "termination_accepted": True, "distrusted": "lists contradict Nodes"}, True),
         ("PriceExceeded", {}, False),
     ],
 )

@@ -14,7 +14,7 @@ from pathlib import Path
 from bench.safety.run import PER_WORLD, Plan, run_world
 from tests.sim.mutants.mutant import ROOT, command, make
 
-WORLDS = 3  # of a day each, before a mutant counts as alive
+WORLDS = 4  # of a day each, half of them with pools, before a mutant counts as alive
 # The promise that each breaks first. Where several stand there, it is a matter of luck which.
 NOTICED: dict[str, tuple[str, ...]] = {
     "end-believed-at-once": ("I9",),
@@ -32,15 +32,17 @@ NOTICED: dict[str, tuple[str, ...]] = {
     "unknown-is-refusal": ("I9", "I1"),
     "wiped-status-buys": ("I1", "I3"),
 }
-# Within half an hour of faults: `make test` tries these, `make prove` all.
+# Within four hours of faults: `make test` tries these, `make prove` all.
 NOTICED_SOON = (
     "end-believed-at-once",
     "finalizer-early",
+    "no-collector",
     "no-compare-and-swap",
     "no-fence",
     "no-finalizer",
-    "one-list-is-enough",
+    "orders-again-at-once",
     "stopped-is-gone",
+    "unknown-is-refusal",
 )
 
 

@@ -134,6 +134,11 @@ class OrphanCollector:
         """Is there any machine that is in no request's record?"""
         return any(held.orphans or held.ending or held.unrecorded for held in self._states.values())
 
+    @property
+    def adoption_awaited(self) -> bool:
+        """Does a request have to adopt its machine again? It waits for a list of every account where more may be."""
+        return any(held.unrecorded for held in self._states.values())
+
     def without_request(self) -> Mapping[str, int | None]:
         """By token: the hourly price of machines that are in no request's record, and may cost."""
         found: dict[str, int | None] = {}

@@ -42,7 +42,7 @@ from tgp.ports.entropy import Entropy
 from tgp.ports.secret_reader import SecretReader
 
 # Seconds, all of them.
-SOON = 15.0  # while a machine starts or terminates
+SOON = 15.0  # while a machine starts or terminates, or a request has to adopt its machine again
 USUALLY = 60.0  # while machines of ours are listed: the delay until a loss is noticed
 SELDOM = 180.0  # where no machine is: an unknown new one must be seen, confirmed and gone within 300 s
 LONGEST = 300.0  # after errors …
@@ -321,6 +321,7 @@ class InstancePoller:
         states = {instance.token: instance.state for instance in snapshot.instances}
         if (
             snapshot.lied
+            or self._collector.adoption_awaited
             or self._consistency.doubtful(name)
             or any(states.get(each) is not InstanceState.RUNNING for each in self._tokens(name))
         ):

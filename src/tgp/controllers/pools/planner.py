@@ -158,8 +158,10 @@ class PoolPlanner:
         slot = record is not None and slot_number(anchor_of(record)) is not None  # whose end leaves a slot empty
         return (PLAN_KEY,) if self._waiting or slot else ()
 
-    def of_pool(self, _old: object, _new: object) -> Iterable[ObjectKey]:
-        return (PLAN_KEY,)
+    @staticmethod
+    def of_pool(old: KubeObject[GPUNodePool] | None, new: KubeObject[GPUNodePool] | None) -> Iterable[ObjectKey]:
+        """Its status is written after every plan, and no plan reads it."""
+        return (PLAN_KEY,) if _asked(old) != _asked(new) else ()
 
     def of_others(self, _old: object, _new: object) -> Iterable[ObjectKey]:
         return (PLAN_KEY,) if self._waiting else ()
@@ -486,6 +488,11 @@ def _stopping(budget: KubeObject[GPUWorkloadBudget] | None) -> int | None:
     if budget is None or budget.value is None or budget.deleting or not stops_pods(budget.value):
         return None
     return budget.generation
+
+
+def _asked(pool: KubeObject[GPUNodePool] | None) -> tuple[object, ...]:
+    """What a plan reads of a pool."""
+    return () if pool is None else (pool.uid, pool.generation, pool.deleting, pool.value is None)
 
 
 def _stage(record: KubeObject[GPURequest] | None) -> tuple[object, ...]:

@@ -477,11 +477,16 @@ def disputed(observation: RequestObservation) -> bool:
     switched for as long as its status and its Node contradict each other.
     """
     ending, attempt = observation.holds("Terminating"), observation.attempt
-    if not isinstance(observation.presence, Absent) or observation.termination_accepted or not serving(observation):
+    if not isinstance(observation.presence, Absent) or _accepted(observation) or not serving(observation):
         return False
     if ending is None or (attempt is not None and is_owned(attempt)):
         return True
     return observation.now < (ending.last_transition_time or observation.now) + BELIEVED_AFTER
+
+
+def _accepted(observation: RequestObservation) -> bool:
+    """Did the provider agree to the termination? Most answer 404 to it, too, and one that denies all machines does."""
+    return observation.termination_accepted and not observation.distrusted
 
 
 def _vanished(observation: RequestObservation, reason: str) -> bool:
@@ -489,9 +494,7 @@ def _vanished(observation: RequestObservation, reason: str) -> bool:
 
     Where it was to be terminated anyway, an earlier process may have asked for it, unless this one has seen it listed.
     """
-    announced = (
-        observation.termination_accepted or observation.claims.leaving or not isinstance(observation.presence, Absent)
-    )
+    announced = _accepted(observation) or observation.claims.leaving or not isinstance(observation.presence, Absent)
     return not announced and (reason in LOST_BY_REPORT or observation.seen_listed)
 
 

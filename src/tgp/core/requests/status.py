@@ -305,7 +305,8 @@ def _inconsistent(observation: RequestObservation, attempt: Attempt) -> Iterator
     machine, price = f"machine {attempt.instance_id}", f"{about(hourly_of(attempt))}/h"
     hour = int(BELIEVED_AFTER.total_seconds()) // 60
     unlisted = isinstance(observation.presence, Absent) and observation.presence.shown(observation.listing_lag)
-    disputes = unlisted and serving(observation) and not observation.termination_accepted
+    accepted = observation.termination_accepted and not observation.distrusted
+    disputes = unlisted and serving(observation) and not accepted
     if disputes and is_owned(attempt) and node is not None:
         what = f"The status of {machine} says off, but Node {node.name} is Ready"
         then = "Correct its statusEndpoint, or power the machine off by hand"

@@ -1,5 +1,6 @@
 """The invariants about providers that say untrue things: I26 and I27. Judged by what is, never by what was said."""
 
+from tgp.api.common import OWNED_PROVIDER
 from tgp.api.resource import NODE
 from tgp.api.values import usd
 from tgp.core.model.object_key import ObjectKey
@@ -18,7 +19,10 @@ EXPENSIVE = "PriceExceeded"
 
 
 class NoLieBelieved(Checker):
-    """I27: a machine in use is not terminated for a false report of its provider."""
+    """I27: a machine in use is not terminated for a false report of its provider.
+
+    A Node with the provider ID of something else does not show it: such a Node must not be adopted (I16).
+    """
 
     invariant = "I27"
 
@@ -35,7 +39,8 @@ class NoLieBelieved(Checker):
     def _judge(self, claim: RecordedRequest, rented: Rented, reason: str) -> None:
         machine = rented.machine
         runs = machine.phase is Phase.RUNNING and not machine.interrupted
-        if reason in LOST and runs and is_ready(self._node(claim.node)):
+        node = self._node(claim.node)
+        if reason in LOST and runs and is_ready(node) and not _is_of_another(node, rented):
             self.blame(f"{claim.name} gives {rented} back as {reason}, and it runs, and its Node is Ready")
         agreed, cap = price_of(claim.rows[rented.text]), claim.cap_microusd
         if reason == EXPENSIVE and agreed is not None:
@@ -45,6 +50,12 @@ class NoLieBelieved(Checker):
 
     def _node(self, name: str) -> Json | None:
         return self.recorder.world.api.local_api.get(NODE, "", name)
+
+
+def _is_of_another(node: Json | None, rented: Rented) -> bool:
+    named = str((node or {}).get("spec", {}).get("providerID") or "")
+    mark = read_provider_id(named)
+    return rented.provider != OWNED_PROVIDER and bool(named) and (mark is None or str(mark[1]) != rented.text)
 
 
 class ReadyNodesStay(Checker):

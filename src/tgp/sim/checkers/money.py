@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from tgp.api.common import OWNED_PROVIDER
 from tgp.api.field_error import Invalid
 from tgp.api.quantity import milli
 from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, NAMESPACE, NODE
@@ -19,7 +18,6 @@ from tgp.sim.clouds.machine import Phase
 from tgp.sim.faults import Fault
 from tgp.sim.router import Exchange
 
-LISTED_LATER = {OWNED_PROVIDER: 60.0}  # seconds: a power API may be a controller that polls a machine once a minute
 ORPHANED_FOR = 300.0  # seconds that an orphaned machine may stay, besides its provider's own time to stop it
 SETTLE = 300.0  # seconds for a second machine that was not ordered to be seen and terminated
 MOST_ORDERS = 5  # of one request; a machine that was lost after it served gives it another one
@@ -100,9 +98,9 @@ class _Orphan:
 class NoOrphan(Checker):
     """I2: a machine that no request owns by token is terminated within 300 s, plus the time its provider takes.
 
-    A machine you own may be listed later than a rented one, and has that much longer. The clock stands while the
-    provider cannot be listed, or hides the machine for longer than it ever does, and begins again where a termination
-    is lost on its way or has no effect at the provider. Leaders who are gone within a minute are not counted.
+    The clock stands while the provider cannot be listed, or hides the machine for longer than it ever does, and begins
+    again where a termination is lost on its way or has no effect at the provider. Leaders who are gone within a minute
+    are not counted.
     `strict`: both are; only for fault rates of real days.
     """
 
@@ -146,7 +144,7 @@ class NoOrphan(Checker):
             rented = orphan.rented
             if rented.machine.phase is Phase.ENDING or not self.recorder.can_be_listed(rented) or self._hidden(rented):
                 continue
-            age = self._terms.passed(orphan.wait, passed) - LISTED_LATER.get(rented.provider, 0.0)
+            age = self._terms.passed(orphan.wait, passed)
             self.oldest = max(self.oldest, age)
             if age > ORPHANED_FOR:
                 self.blame(f"no request owns {rented}, for {age:.0f} s now")

@@ -28,7 +28,8 @@ GPU = "nvidia.com/gpu"
 class ReplacedFirst(Checker):
     """D1: a request is deleted for a move only when its replacements were Ready, or other Nodes have room for its pods.
 
-    Pods are evicted for nothing else than a request that ends.
+    Pods are evicted for nothing else than a request that ends. Where users deleted all its pods while the replacements
+    booted, nothing is left to be replaced: no pod may have left since the operator kept others off the Node.
     """
 
     invariant = "D1"
@@ -36,11 +37,18 @@ class ReplacedFirst(Checker):
     def __init__(self, recorder: Recorder) -> None:
         super().__init__(recorder)
         self._ready: dict[str, float] = {}  # by name of a Node: when it was last seen Ready
+        self._kept_free: dict[str, None] = {}  # Nodes that pods with GPUs left while they had our taint
 
     def registered(self, before: Json | None, after: Json | None) -> None:
         for node in (before, after):
             if node is not None and is_ready(node):
                 self._ready[node["metadata"]["name"]] = self.recorder.now
+
+    def worked(self, before: Json | None, after: Json | None) -> None:
+        name = before["spec"].get("nodeName") if before is not None and _leaves(before, after) else None
+        node = self.recorder.world.api.local_api.get(NODE, "", name) if name else None
+        if node is not None and before is not None and HARD in _effects(node) and _gpus(before):
+            self._kept_free[node["metadata"]["name"]] = None
 
     def claimed(self, before: RecordedRequest | None, after: RecordedRequest | None) -> None:
         if before is None or before.is_ending or after is None or not after.deleting:
@@ -53,8 +61,9 @@ class ReplacedFirst(Checker):
             for each in self.recorder.claims.values()
             if _annotations(each).get(MOVE) == move and REPLACES in _annotations(each)
         ]
+        deserted = self._used(after.node) == 0 and after.node not in self._kept_free
         for each in replacements:
-            if not self._was_ready(each):
+            if not deserted and not self._was_ready(each):
                 self.blame(f"{after.name} goes ({_reason(after)}) before its replacement {each.name} is ready")
         if not replacements and (needed := self._used(after.node)) > (free := self._free(after.node)):
             self.blame(
@@ -82,8 +91,7 @@ class ReplacedFirst(Checker):
         for pod in self.recorder.world.api.local_api.objects(POD):
             there = pod["spec"].get("nodeName") == name and "deletionTimestamp" not in pod["metadata"]
             if there and pod.get("status", {}).get("phase") not in ("Succeeded", "Failed"):
-                containers = pod["spec"].get("containers", ())
-                used += sum(int(each.get("resources", {}).get("requests", {}).get(GPU, 0)) for each in containers)
+                used += _gpus(pod)
         return used
 
 
@@ -180,6 +188,16 @@ class NoTaintOfDeadMoves(Checker):
                 each.node == name for each in self.recorder.claims.values()
             ):
                 self.blame(f"Node {name} has the taint of a move that is over")
+
+
+def _gpus(pod: Json) -> int:
+    containers = pod["spec"].get("containers", ())
+    return sum(int(each.get("resources", {}).get("requests", {}).get(GPU, 0)) for each in containers)
+
+
+def _leaves(before: Json, after: Json | None) -> bool:
+    """Is its deletion new?"""
+    return "deletionTimestamp" not in before["metadata"] and (after is None or "deletionTimestamp" in after["metadata"])
 
 
 def _moments(now: datetime) -> tuple[datetime, ...]:
