@@ -152,9 +152,11 @@ class PoolPlanner:
         return (PLAN_KEY,) if self._waiting and (new is None or not new.repeats(old)) else ()
 
     def of_request(self, old: KubeObject[GPURequest] | None, new: KubeObject[GPURequest] | None) -> Iterable[ObjectKey]:
+        record = old if new is None else new
+        if record is not None and record.key in self._memory.expected:
+            return (PLAN_KEY,)  # it is seen, or gone again: from now on the view alone counts
         if _stage(old) == _stage(new):
             return ()
-        record = old if new is None else new
         slot = record is not None and slot_number(anchor_of(record)) is not None  # whose end leaves a slot empty
         return (PLAN_KEY,) if self._waiting or slot else ()
 
