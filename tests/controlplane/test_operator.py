@@ -253,6 +253,7 @@ def _runs(names: list[str]) -> list[str]:
         ("no", "create jobs.batch -n default"),
         ("no", "delete jobs.batch -n default"),
         ("yes", "get mutatingadmissionpolicies.admissionregistration.k8s.io/tgp-budgets-gate"),
+        ("yes", "get mutatingadmissionpolicybindings.admissionregistration.k8s.io/tgp-budgets-gate-namespaces"),
         ("no", "get mutatingadmissionpolicies.admissionregistration.k8s.io/another"),
         ("no", "list validatingadmissionpolicies.admissionregistration.k8s.io"),
         ("yes", "watch persistentvolumeclaims -n default"),
