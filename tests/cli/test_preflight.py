@@ -97,8 +97,8 @@ async def looked(folder: Path, *manifests: tuple[Resource, dict], forbidden: str
         await listening.stop()
 
 
-def a_lease(renewed: datetime) -> tuple[Resource, dict]:
-    spec = {"holderIdentity": "tgp-operator_1", "renewTime": f"{renewed:%Y-%m-%dT%H:%M:%S.%f}Z"}
+def a_lease(renewed: datetime, **more) -> tuple[Resource, dict]:
+    spec = {"holderIdentity": "tgp-operator_1", "renewTime": f"{renewed:%Y-%m-%dT%H:%M:%S.%f}Z", **more}
     metadata = {"name": OPERATOR_LEASE, "namespace": "tgp-system"}
     return LEASE, {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
 
@@ -124,6 +124,26 @@ async def test_a_lease_that_looks_old_is_read_once_more(tmp_path, monkeypatch, r
     finally:
         await listening.stop()
     assert said in next(one.words for one in found.findings if one.title == "operator")
+
+
+@pytest.mark.parametrize(
+    ("lasts", "said"),
+    [
+        (15, "no operator runs: tgp-operator_1 renewed the Lease 10m ago"),
+        (None, "no operator runs: tgp-operator_1 renewed the Lease 10m ago"),
+        (900, "tgp-operator_1 is the leader"),
+    ],
+)
+async def test_a_lease_holds_for_as_long_as_it_says(tmp_path, monkeypatch, lasts, said):
+    """That of a demo is renewed every two minutes and lasts fifteen."""
+
+    async def at_once(_seconds: float) -> None:
+        pass
+
+    monkeypatch.setattr("tgp.services.preflight.asyncio", SimpleNamespace(sleep=at_once))
+    more = {"leaseDurationSeconds": lasts} if lasts is not None else {}
+    found = await looked(tmp_path, home(), a_lease(datetime.now(UTC) - timedelta(seconds=630), **more))
+    assert next(one.words for one in found.findings if one.title == "operator") == said
 
 
 @pytest.mark.parametrize(("newer", "good"), [(True, True), (False, False)])

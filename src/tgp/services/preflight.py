@@ -52,6 +52,7 @@ from tgp.core.model.join import JOIN_SECRET
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.offer_labels import GPU_PRESENT
+from tgp.core.reports.doctor import spoken_age
 from tgp.core.requests.device_plugin import FutureNode, plugin_for
 from tgp.ports.cluster import ClusterError, Forbidden, NotFound
 from tgp.ports.http import Call, HttpError, HttpFactory, Reply
@@ -77,7 +78,7 @@ NVIDIA = "nvidia.com/gpu"
 ROLES = {"ClusterRole": CLUSTER_ROLE, "Role": ROLE}
 SHIPPED_NAMESPACE = "tgp-system"  # the operator's namespace in the shipped roles
 OPERATOR_LEASE = "tgp-operator"
-SILENT_AFTER = timedelta(minutes=1)  # a Lease that was not renewed for this long has no leader
+SILENT_AFTER = timedelta(minutes=1)  # a Lease that was not renewed for this long, nor for its own time, has no leader
 LOOKED_AGAIN_AFTER = 2.0  # seconds: as often as an operator renews its Lease
 TAILSCALE = "tailscale"
 EXPOSED = "tailscale.com/expose"
@@ -249,25 +250,26 @@ class ClusterPreflight:
         return [f"{ours['kind']} {name} does not grant {', '.join(rights)}"] if rights else []
 
     async def operator(self) -> ClusterFinding:
-        holder, renewed, date = await self._lease()
+        holder, renewed, lasts, date = await self._lease()
         if not holder or renewed is None:
             return ClusterFinding("operator", None, f"no operator has run in namespace {self._namespace} yet")
-        if date - renewed > SILENT_AFTER:
+        if date - renewed > max(SILENT_AFTER, lasts):
             # The clock of a demo runs sixty times as fast as its operator was made for: is the Lease still renewed?
             await asyncio.sleep(LOOKED_AGAIN_AFTER)
-            holder, again, _ = await self._lease()
+            holder, again, _, _ = await self._lease()
             if again == renewed:
-                words = f"no operator runs: {holder} renewed the Lease {_in_words(date - renewed)} ago"
+                words = f"no operator runs: {holder} renewed the Lease {spoken_age(renewed, date)} ago"
                 return ClusterFinding("operator", None, words)
         return ClusterFinding("operator", True, f"{holder} is the leader")
 
-    async def _lease(self) -> tuple[str, datetime | None, datetime]:
-        """Its holder, when it was renewed, and when the API server answered."""
+    async def _lease(self) -> tuple[str, datetime | None, timedelta, datetime]:
+        """Its holder, when it was renewed, for how long that holds, and when the API server answered."""
         reply = await self._http.send(Call("GET", LEASE.path(self._namespace, OPERATOR_LEASE)))
         if not reply.ok and reply.status != HTTPStatus.NOT_FOUND:
             raise error_for(reply, f"reading Lease {self._namespace}/{OPERATOR_LEASE}", changes=False)
         spec = (reply.json().get("spec") if reply.ok else None) or {}
-        return str(spec.get("holderIdentity") or ""), _moment(spec.get("renewTime")), self._date_of(reply)
+        lasts = timedelta(seconds=spec.get("leaseDurationSeconds") or 0)
+        return str(spec.get("holderIdentity") or ""), _moment(spec.get("renewTime")), lasts, self._date_of(reply)
 
     async def device_plugins(self, classes: tuple[tuple[str, GPUNodeClass], ...]) -> list[ClusterFinding]:
         """One for each resource of the GPU models that its classes name; NVIDIA's where one names no model."""
@@ -391,7 +393,3 @@ def _moment(text: object) -> datetime | None:
         return datetime.fromisoformat(str(text))
     except ValueError:
         return None
-
-
-def _in_words(age: timedelta) -> str:
-    return str(timedelta(seconds=int(age.total_seconds())))
