@@ -47,7 +47,7 @@ class DemoSimulation:
             budget_truth=self.world.budget_truth.used,
         )
         self.world.metrics = self.operator.metrics.page
-        self._gatherer = Gatherer(Sources(client, clock, self._entropy("view"), NoJournal()))
+        self._gatherer = Gatherer(Sources(client, clock.now, self._entropy("view"), NoJournal()))
         self.log_capture = LogCapture(clock, conditions=False)
         self._tasks: list[asyncio.Task[None]] = []
 

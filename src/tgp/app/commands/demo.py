@@ -169,7 +169,7 @@ class DemoSession:
             speed=options.speed,
         )
         world.metrics = self._operator.metrics.page
-        self._gatherer = Gatherer(Sources(self._viewer, clock, SystemEntropy(), NoJournal()))
+        self._gatherer = Gatherer(Sources(self._viewer, clock.now, SystemEntropy(), NoJournal()))
         self._log_capture = LogCapture(clock, conditions=False)
         self._paced = asyncio.Event()  # set, and replaced by a new one, when the speed changes
         world.on_visitors_change = self._slow_down

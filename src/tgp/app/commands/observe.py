@@ -7,6 +7,7 @@ client for the API server refuses every call that changes something.
 import asyncio
 import shlex
 import socket
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -29,9 +30,11 @@ from tgp.app.view.price_ticker import machine_prices, market_summary
 from tgp.app.view.stats import NoJournal, reconcile_stats_of
 from tgp.interfaces.terminal.snapshot import Snapshot
 from tgp.interfaces.terminal.summary import DemoOutcome, summary
-from tgp.ports.http import HttpFactory
+from tgp.ports.http import Call, HttpError, HttpFactory
+from tgp.services.cluster_reads import ServerTime
 
 PROMISE = "observing: nothing is bought, nothing is written"
+TIME_ASKED_EVERY = 5.0  # seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +95,8 @@ class ObserveSession:
         self._options = options
         self._clock = connection.clock
         self._server = connection.server
-        self._http = ReadOnlyHttp(connection.http)
+        self._server_time = ServerTime(connection.http, connection.clock)
+        self._http = ReadOnlyHttp(self._server_time)
         settings = Settings(observe=True, leader_elect=False, namespace=options.namespace, listen="")
         environment = Environment(
             self._http,
@@ -106,7 +110,7 @@ class ObserveSession:
             api_server=connection.addresses,
         )
         self._worker = Operator(settings, environment)
-        sources = Sources(self._http, connection.clock, connection.entropy, NoJournal())
+        sources = Sources(self._http, self._server_time.now, connection.entropy, NoJournal())
         self._gatherer = Gatherer(sources, shared=self._worker.caches, event_selector=OURS_ONLY)
         # Lines print each state change already; a screen shows it as an event, too.
         self.log_capture = LogCapture(connection.clock, conditions=drawable(lines=options.lines))
@@ -116,12 +120,13 @@ class ObserveSession:
         ended = asyncio.Event()
         end_on_signals(ended)
         click.echo(f"{PROMISE}. Observing {self._server}; Ctrl-C ends.")
-        view = view_for(self._snapshot, asyncio.sleep, lines=self._options.lines, end=ended.set)
+        view = view_for(self.snapshot, asyncio.sleep, lines=self._options.lines, end=ended.set)
         work = Work(self._worker.run, self._worker.stop)
-        await play(ended, work, view, self._gatherer.run(), end_after(self._options.lasting, ended, asyncio.sleep))
+        ends = end_after(self._options.lasting, ended, asyncio.sleep)
+        await play(ended, work, view, self._gatherer.run(), self._keep_time(), ends)
 
     def print_summary(self) -> None:
-        snapshot = self._snapshot()
+        snapshot = self.snapshot()
         passed = timedelta(seconds=self._clock.boottime() - self._began_at)
         parting = f"Nothing was bought or written: {self._http.refused} calls that change something were attempted."
         following = (
@@ -133,7 +138,14 @@ class ObserveSession:
         if not self._gatherer.reached:
             raise click.ClickException(f"{self._server} never answered.")
 
-    def _snapshot(self) -> Snapshot:
+    async def _keep_time(self) -> None:
+        """A watch has one date, that of its beginning: a demo's clock would be far ahead of it."""
+        while True:
+            with suppress(HttpError):  # said by those who list
+                await self._http.send(Call("GET", "/version"))
+            await asyncio.sleep(TIME_ASKED_EVERY)
+
+    def snapshot(self) -> Snapshot:
         reconciles = reconcile_stats_of(self._worker.metrics)
         frame = Frame(
             title=f"tgp observe {self._server}",

@@ -1,7 +1,7 @@
 """Gathers the snapshot: the tgp objects of a cluster, its nodes, pods and Events."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -46,7 +46,6 @@ from tgp.interfaces.terminal.snapshot import (
     WaitingRow,
     label,
 )
-from tgp.ports.clock import Clock
 from tgp.ports.entropy import Entropy
 from tgp.ports.http import Http
 from tgp.ports.journal import Journal
@@ -90,7 +89,7 @@ class Frame:
 @dataclass(frozen=True)
 class Sources:
     http: Http
-    clock: Clock
+    now: Callable[[], datetime]  # by the clock that stamped the objects
     entropy: Entropy
     journal: Journal
 
@@ -140,7 +139,7 @@ class Gatherer:
         return any(reflector.store.synced or reflector.state in ANSWERED for reflector in self._every)
 
     def snapshot(self, frame: Frame) -> Snapshot:
-        now = self._sources.clock.now()
+        now = self._sources.now()
         objects = self._objects(now)
         paying = [row.cost for row in objects if row.kind == GPU_REQUEST.kind and row.cost is not None]
         return Snapshot(
