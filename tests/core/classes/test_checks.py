@@ -10,9 +10,12 @@ from tgp.core.classes.checks import CHECKS, LOOK_AGAIN_AFTER, OWNED, class_statu
 from tgp.core.classes.machines_status import ClassMachines
 from tgp.core.classes.nodeclass import ClassPreflight, ClassReferences, Gap
 from tgp.core.classes.observation import ClassObservation
+from tgp.core.inventory.in_use import IN_USE
 from tgp.core.inventory.orphans import Stuck
 from tgp.core.model.conditions import ConditionUpdate
 from tgp.core.model.instance import Instance, InstanceState
+from tgp.core.model.kube_object import KubeObject
+from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.source_status import KeyState, SourceStatus
 
 REFUSED = SourceStatus("simulated", "Simulated", (), sells_spot=False, key=KeyState(valid=False, why="expired"))
@@ -90,5 +93,9 @@ def test_a_class_without_news_is_looked_at_again_after_a_while_and_has_nothing_t
     assert (status.parts, status.again_at) == (None, NOW + LOOK_AGAIN_AFTER)
 
 
-def test_a_class_without_machines_is_deleted_without_a_word():
-    assert deleting_status({}, ClassMachines(), NOW) is None
+def test_a_class_without_machines_that_is_deleted_says_so():
+    record = KubeObject(key=ObjectKey("", "c"), deletion_requested_at=NOW, finalizers=(IN_USE,))
+    (ready,) = deleting_status(record, ClassMachines(), NOW).conditions
+
+    said = "No machine is left; the class is gone by 12:05:00Z."
+    assert (ready.status, ready.reason, ready.message) == (False, "Deleting", said)

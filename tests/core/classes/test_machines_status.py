@@ -221,12 +221,11 @@ def test_an_alias_is_the_provider_it_means():
 
 
 def test_a_class_that_is_leaving_says_what_it_waits_for():
-    verdict = leaving(held(a_request("a"), a_request("b"), over()))
+    verdict = leaving(held(a_request("a"), a_request("b"), over()), (), NOW)
 
-    assert verdict is not None
     assert (verdict.type, verdict.status, verdict.reason) == ("Ready", False, "Deleting")
     assert "2 machines at $3.00/h: team/a, team/b" in verdict.message
-    assert leaving(held(over())) is None
+    assert "No machine is left" in leaving(held(over()), (), NOW).message
 
 
 def test_what_a_request_says_of_itself_only_concerns_no_class():

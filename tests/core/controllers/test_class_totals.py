@@ -1,6 +1,7 @@
 """A class's status shows its machines and costs, and is written only when that changes."""
 
 import asyncio
+import re
 from collections.abc import Mapping
 
 import pytest
@@ -192,6 +193,26 @@ def test_a_class_that_is_deleted_says_what_it_waits_for(loop):
     assert harness.condition("Ready")["reason"] == "Deleting"
     assert "1 machine at $1.50/h: default/train" in harness.condition("Ready")["message"]
     assert harness.condition("CredentialsValid")["reason"] == credentials["reason"]
+    assert harness.turn() == 0
+
+
+@pytest.mark.parametrize(
+    ("finalizers", "said"),
+    [
+        ([IN_USE], r"No machine is left; the class is gone by \d\d:\d\d:\d\dZ\."),
+        (["a.io/b", IN_USE], r"No machine is left; the class is gone once finalizers of others are removed: a\.io/b\."),
+    ],
+)
+def test_a_class_that_is_deleted_without_machines_says_when_it_is_gone(loop, finalizers, said):
+    harness = ClassHarness(loop)
+    harness.memory_api.a_class(metadata={"finalizers": finalizers})
+    harness.turn()
+    harness.memory_api.server.local_api.delete(GPU_NODE_CLASS, "", "rented")
+
+    assert harness.turn() == 1
+    ready = harness.condition("Ready")
+    assert (ready["status"], ready["reason"]) == ("False", "Deleting")
+    assert re.fullmatch(said, ready["message"])
     assert harness.turn() == 0
 
 

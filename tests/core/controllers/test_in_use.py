@@ -11,8 +11,8 @@ from tests.core.controllers.inventory import HOME, KEYS, MemoryApi, secret_key
 from tgp.adapters.kube.operator_cluster import OperatorCluster
 from tgp.api.nodeclass import ProviderSettings
 from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST, SECRET
-from tgp.controllers.instances.in_use import ENSURED_FOR, LET_GO_AFTER, ClassInUse, SecretInUse
-from tgp.core.inventory.in_use import IN_USE, edited
+from tgp.controllers.instances.in_use import ENSURED_FOR, ClassInUse, SecretInUse
+from tgp.core.inventory.in_use import IN_USE, LET_GO_AFTER, edited
 from tgp.core.model.account_access import AccountAccess
 from tgp.core.model.cloud_account import CloudAccount, account_of
 from tgp.core.model.object_key import ObjectKey
@@ -93,7 +93,7 @@ def test_a_class_that_is_deleted_goes_when_its_last_machine_is_gone(loop, memory
     assert memory_api.finalizers(GPU_NODE_CLASS, "", "rented") == [IN_USE]
     assert loop.run_until_complete(holds.ensure("rented")) == "GPUNodeClass rented is being deleted"
 
-    loop.run_until_complete(_pass(LET_GO_AFTER))
+    loop.run_until_complete(_pass(LET_GO_AFTER.total_seconds()))
     memory_api.attempt("train", endedAt="2026-11-16T12:00:00Z")
     memory_api.look()
     loop.run_until_complete(holds.reconcile(RENTED))
@@ -116,8 +116,8 @@ def test_a_hold_that_a_purchase_asked_for_is_not_let_go_by_a_view_that_lags(loop
     assert memory_api.finalizers(SECRET, HOME, "keys") == [IN_USE]
     for moment in (again, later):
         assert moment is not None
-        assert 0 < (moment - memory_api.clock.now()).total_seconds() <= LET_GO_AFTER
-    loop.run_until_complete(_pass(LET_GO_AFTER))
+        assert 0 < (moment - memory_api.clock.now()).total_seconds() <= LET_GO_AFTER.total_seconds()
+    loop.run_until_complete(_pass(LET_GO_AFTER.total_seconds()))
     loop.run_until_complete(classes.reconcile(RENTED))
     loop.run_until_complete(secrets.reconcile(secret_key()))
     assert memory_api.finalizers(GPU_NODE_CLASS, "", "rented") == []

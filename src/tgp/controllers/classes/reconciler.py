@@ -88,11 +88,9 @@ class NodeClassReconciler:
         if (later := self._pace.wait(record, lambda: self._requests_of(key.name))) is not None:
             return later
         if record.deleting:
-            status = deleting_status(record.status, self._machines(record), self._clock.now())
+            status = deleting_status(record, self._machines(record), self._clock.now())
         else:
             status = class_status(await self._observe(record, record.value))
-        if status is None:
-            return None
         await self._status_writer.write(record, status.conditions, status.parts)
         return status.again_at
 

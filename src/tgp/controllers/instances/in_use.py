@@ -15,14 +15,13 @@ from tgp.api.resource import GPU_NODE_CLASS, SECRET
 from tgp.controllers.instances.accounts import AccountTable
 from tgp.controllers.market.credentials import secrets_of
 from tgp.controllers.requests.indexes import BY_ACCOUNT, BY_NODE_CLASS
-from tgp.core.inventory.in_use import IN_USE, account_needed, accounts_named, class_needed, edited
+from tgp.core.inventory.in_use import IN_USE, LET_GO_AFTER, account_needed, accounts_named, class_needed, edited
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.workload import Metadata
 from tgp.ports.clock import Clock
 from tgp.ports.cluster import Cluster, Conflict, Forbidden, NotFound, View
 
-LET_GO_AFTER = 300.0  # seconds since `ensure`: a cache that lags by more is not used
 ENSURED_FOR = 60.0  # seconds: not every purchase checks a finalizer again
 LOOK_AGAIN_AFTER = timedelta(minutes=30)  # a user may have removed our finalizer; Secrets are not watched
 TRIES = 3  # against concurrent writes of the same Secret
@@ -37,7 +36,7 @@ class RecentHolds:
 
     def note(self, name: str) -> None:
         now = self._boottime()
-        self._at = {each: at for each, at in self._at.items() if now - at < LET_GO_AFTER} | {name: now}
+        self._at = {each: at for each, at in self._at.items() if now - at < LET_GO_AFTER.total_seconds()} | {name: now}
 
     def within(self, name: str, seconds: float) -> bool:
         at = self._at.get(name)
@@ -46,8 +45,8 @@ class RecentHolds:
     def left(self, name: str) -> timedelta:
         """Until the finalizer may be removed."""
         at = self._at.get(name)
-        left = 0.0 if at is None else at + LET_GO_AFTER - self._boottime()
-        return timedelta(seconds=max(left, 0.0))
+        held = timedelta() if at is None else timedelta(seconds=at - self._boottime()) + LET_GO_AFTER
+        return max(held, timedelta())
 
 
 class ClassInUse:

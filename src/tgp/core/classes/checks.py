@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from tgp.api.nodeclass import GPUNodeClass
 from tgp.core.classes.can_buy import Buying, cannot_buy, judge_buying, steady
 from tgp.core.classes.machines_status import (
     ClassMachines,
@@ -39,9 +40,11 @@ from tgp.core.classes.nodeclass import (
     valid_message,
 )
 from tgp.core.classes.observation import ClassObservation
+from tgp.core.inventory.in_use import LET_GO_AFTER
 from tgp.core.inventory.orphans import stuck_words
 from tgp.core.market.sources import machines_of
 from tgp.core.model.conditions import ConditionUpdate, condition_in
+from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.offer_query import RejectReason
 
 Check: TypeAlias = Callable[[ClassObservation], ConditionUpdate | None]  # None: the class does not have the condition
@@ -84,14 +87,11 @@ def _cooldown_ends(observation: ClassObservation) -> Iterator[datetime]:
         yield from (each.until for each in every if each.cools_down(observation.now))
 
 
-def deleting_status(status: Mapping[str, Any], machines: ClassMachines, now: datetime) -> ClassStatus | None:
-    """Of a class that is being deleted: what that waits for, beside the last conditions of everything else.
-
-    None: it waits for nothing.
-    """
-    verdict = leaving(machines)
-    if verdict is None:
-        return None
+def deleting_status(record: KubeObject[GPUNodeClass], machines: ClassMachines, now: datetime) -> ClassStatus:
+    """Of a class that is being deleted: what that waits for, beside the last conditions of everything else."""
+    status = record.status
+    gone_by = (record.deletion_requested_at or now) + LET_GO_AFTER
+    verdict = leaving(machines, record.finalizers, gone_by)
     stored = (condition_in(status, name) for name in sorted(OWNED - {verdict.type}))
     conditions = (verdict, *(each for each in stored if each is not None))
     return ClassStatus(conditions, totals(machines, status, now) or None)

@@ -14,6 +14,7 @@ from tgp.api.field_error import Invalid
 from tgp.api.nodeclass import ClassLimits, GPUNodeClass
 from tgp.api.request import Attempt, GPURequest
 from tgp.api.values import duration, go_duration, microusd, rfc3339, usd
+from tgp.core.inventory.in_use import IN_USE
 from tgp.core.inventory.limits import (
     Reservation,
     Usage,
@@ -186,11 +187,13 @@ def _seconds(written: object) -> int:
         return 0
 
 
-def leaving(holdings: ClassMachines) -> ConditionUpdate | None:
-    """Of a class that is being deleted: what the deletion waits for. None: nothing."""
+def leaving(holdings: ClassMachines, finalizers: Sequence[str], gone_by: datetime) -> ConditionUpdate:
+    """Of a class that is being deleted: what the deletion waits for. `gone_by`: where it waits for a lagging cache."""
     waited_for = [machine_count for machine_count in holdings.machine_counts if machine_count.holding is not None]
     if not waited_for:
-        return None
+        others = ", ".join(each for each in finalizers if each != IN_USE)
+        until = f"once finalizers of others are removed: {others}" if others else f"by {gone_by:%H:%M:%S}Z"
+        return ConditionUpdate("Ready", False, "Deleting", f"No machine is left; the class is gone {until}.")
     number = _machines(len(waited_for))
     message = (
         f"Deletion waits for {number} at ${_cost(waited_for)}/h: {_names(waited_for)}. Delete the requests, or wait "

@@ -4,12 +4,14 @@ Our finalizer protects them: a deletion requested meanwhile waits. Finalizers of
 """
 
 from collections.abc import Iterable
+from datetime import timedelta
 
 from tgp.api.request import GPURequest
 from tgp.core.model.attempts import attempts_of, open_attempt
 from tgp.core.model.kube_object import KubeObject
 
 IN_USE = "tgp.io/in-use"
+LET_GO_AFTER = timedelta(minutes=5)  # since a purchase asked for it: a cache that lags by more is not used
 
 
 def class_needed(record: KubeObject[GPURequest]) -> str:
