@@ -241,6 +241,43 @@ def test_a_machine_that_ends_says_whom_it_waits_for():
     assert "would help  the end of the pods on the machine: waits for 2 pods until 16:32:10Z" in screen
 
 
+STUCK = (
+    "No pod has used the GPUs since 15:00:00Z. Termination was requested 9 times; last error: w1 answered 500 to off"
+)
+OF_A_POOL = {"apiVersion": "tgp.io/v1", "kind": "GPUNodePool", "name": "w-work", "uid": "u-1", "controller": True}
+
+
+def stuck(instance_id: str = "i-7", **offer) -> GPURequest:
+    bought = {**BOUGHT, "instanceId": instance_id, "offer": {**BOUGHT["offer"], **offer}}
+    conditions = (condition("Terminating", reason="Idle", message=STUCK, at=5400),)
+    return a_request(
+        phase="Terminating",
+        attempts=[bought],
+        conditions=conditions,
+        meta={"ownerReferences": [OF_A_POOL]},
+        terminationScheduledAt="2026-11-16T14:00:00Z",
+    )
+
+
+def test_a_termination_that_fails_waits_for_the_provider_and_not_for_its_pool():
+    screen = told(stuck(), now=5460)
+
+    gone = "provider vultr confirms that machine i-7 is gone"
+    assert f"until       {gone}; termination is requested at least every 5m" in screen
+    assert "GPUNodePool" not in screen
+    assert "scaleDownEndpoint" not in screen
+    assert f"until       its pods have ended, and {gone}" in told(GOING, now=5460)
+
+
+def test_a_machine_you_own_that_does_not_go_off_can_be_switched_off_by_hand():
+    owned = {"provider": "webhook", "bootMode": "power"}
+    screen = " ".join(told(stuck("w1", **owned), now=5460).split())
+
+    assert "until machine w1 is off; the request to its scaleDownEndpoint is repeated at least every 5m" in screen
+    assert "would help powering machine w1 off by hand, or a correct scaleDownEndpoint: " in screen
+    assert "kubectl edit gpunodeclass standard" in screen
+
+
 def test_what_is_over_tells_what_it_cost_and_that_it_stays():
     screen = told(FINISHED, now=9000)
 

@@ -3,11 +3,14 @@
 from tgp.api.common import canonical_provider
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import GPURequest, GPURequestSpec
+from tgp.core.model.attempts import is_owned, machine_name, open_attempt
 from tgp.core.model.gpus import family_members
 from tgp.core.reports.request_timeline import OVER, RequestTimeline, condition_of, is_true
+from tgp.core.requests.lifecycle import TERMINATION_REQUESTED
 from tgp.core.requests.purchase import ALLOW_UNTRUSTED
 from tgp.services.request_answers import Enquiry
 
+TERMINATING = "Terminating"  # a phase, and the condition with its reason
 DELETE = "kubectl delete gpurequest {name} -n {namespace}"
 LOOK_AT_CLASS = "kubectl describe gpunodeclass {node_class}"
 _PASSES = "nothing to do: the operator continues without help"
@@ -129,15 +132,27 @@ def advice(timeline: RequestTimeline, asked: Enquiry) -> tuple[str, ...]:
         known = None  # an API key, a Secret or a provider's answer is missing: waiting does not add it
     if known is not None and not timeline.ready:
         found.append(_named(known, timeline, asked))
-    if cause.reason == "PodsLeft" or (timeline.phase == "Terminating" and condition_false(asked.request, "Drained")):
+    if cause.reason == "PodsLeft" or (timeline.phase == TERMINATING and condition_false(asked.request, "Drained")):
         drained = condition_of(asked.request, "Drained")
         found.append(
             "the end of the pods on the machine"
             + (f": {drained.message}" if drained is not None and drained.message else "")
         )
+    attempt = open_attempt(timeline.attempts)
+    if attempt is not None and is_owned(attempt) and termination_fails(timeline):
+        found.append(
+            f"powering {machine_name(attempt)} off by hand, or a correct scaleDownEndpoint: "
+            f"kubectl edit gpunodeclass {asked.class_name}"
+        )
     if timeline.phase == "Pending" and not found and (market := _market(asked)):
         found.append(f"an offer that fits: {market} --join talos")
     return tuple(found)
+
+
+def termination_fails(timeline: RequestTimeline) -> bool:
+    """The last request to terminate its machine failed; the message says why."""
+    cause = timeline.cause
+    return cause is not None and cause.type == TERMINATING and TERMINATION_REQUESTED in cause.message
 
 
 def _named(words: str, timeline: RequestTimeline, asked: Enquiry) -> str:

@@ -1,7 +1,7 @@
 """Terminates a machine: record the decision, drain, request the termination until it is gone, record the cost."""
 
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from msgspec.structs import replace
 
@@ -32,6 +32,7 @@ from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.presence import Found
 from tgp.core.model.record import uid_text
+from tgp.core.requests.lifecycle import FIRST_ASK, LONGEST_ASK
 from tgp.core.requests.observation import RequestObservation
 from tgp.core.requests.steps import (
     LOST,
@@ -48,7 +49,6 @@ from tgp.core.requests.steps import (
 from tgp.ports.cluster import Blocked, Cluster, Forbidden, Refused, View
 from tgp.ports.journal import Journal
 
-FIRST_ASK, LONGEST_ASK = timedelta(seconds=20), timedelta(minutes=5)  # between two termination requests
 FAILING_AFTER = 3  # requests, before an Event reports it
 
 

@@ -78,6 +78,7 @@ NOTHING_RUNS = (InstanceState.STOPPED, InstanceState.BROKEN)
 LOSSES_MAX = 16  # machines lost in use, where each is replaced
 OFF_SHOWN_AFTER = timedelta(minutes=1)  # a Node that is not ready for so long shows that its machine is off
 FIRST_PAUSE, LONGEST_PAUSE = timedelta(seconds=5), timedelta(minutes=5)  # between attempts that fail
+FIRST_ASK, LONGEST_ASK = timedelta(seconds=20), timedelta(minutes=5)  # between two termination requests
 TERMINATION_REQUESTED = " Termination was requested "  # what follows in a condition is trouble
 NOT_ORDERED = "NotOrdered"  # the outcome of an attempt that was never ordered
 REFUSED_SHARE = 4  # the time since orders could not be prepared, divided by this, is the next pause …

@@ -6,8 +6,8 @@ from rich.console import Group
 from rich.text import Text
 
 from tgp.api.request import Attempt
-from tgp.api.values import NEVER
-from tgp.core.model.attempts import open_attempt
+from tgp.api.values import NEVER, go_duration
+from tgp.core.model.attempts import is_owned, machine_name, open_attempt, provider_words
 from tgp.core.model.money import amount, dollars, total
 from tgp.core.reports.request_timeline import (
     OVER,
@@ -18,6 +18,7 @@ from tgp.core.reports.request_timeline import (
     sentences,
     timeline_of,
 )
+from tgp.core.requests.lifecycle import LONGEST_ASK
 from tgp.core.requests.purchase import Purchase
 from tgp.core.requests.purchase_stops import NEEDS_USER
 from tgp.interfaces.cli.next_step import next_lines
@@ -25,7 +26,14 @@ from tgp.interfaces.cli.output import TableColumn, table, wrapped
 from tgp.interfaces.cli.watch_view import when_words
 from tgp.interfaces.terminal.snapshot import age, moment
 from tgp.services.documents.requests import since_of
-from tgp.services.request_advice import advice, next_command, obstacles
+from tgp.services.request_advice import (
+    TERMINATING,
+    advice,
+    condition_false,
+    next_command,
+    obstacles,
+    termination_fails,
+)
 from tgp.services.request_answers import Enquiry, Holder
 
 LABEL = 12  # columns of a line's first word
@@ -154,6 +162,8 @@ def _what(timeline: RequestTimeline, asked: Enquiry) -> str:
 def _until(timeline: RequestTimeline, asked: Enquiry) -> str:
     if timeline.over:
         return "you delete it; until then it stays as a cost record"
+    if timeline.phase == TERMINATING:
+        return _until_gone(timeline, asked)
     if timeline.ends_at is not None:
         return f"{when_words(timeline.ends_at, asked.now)}: then the machine is terminated"
     if timeline.hourly_microusd is None and timeline.phase == "Pending":
@@ -166,6 +176,23 @@ def _until(timeline: RequestTimeline, asked: Enquiry) -> str:
     ends = ((spec.max_lifetime or spec.ttl or "24h", "after {}"), (spec.idle_timeout, "after {} without a pod"))
     said = " or ".join(words.format(length) for length, words in ends if length != NEVER.value)
     return f"it is terminated, {said}" if said else "you delete it; no lifetime or idle limit is set"
+
+
+def _until_gone(timeline: RequestTimeline, asked: Enquiry) -> str:
+    """Of a request that is terminating."""
+    attempt = open_attempt(timeline.attempts)
+    if attempt is None:
+        return "its Node and its records are removed"
+    machine = machine_name(attempt)
+    gone = f"{machine} is off" if is_owned(attempt) else f"{provider_words(attempt)} confirms that {machine} is gone"
+    if condition_false(asked.request, "Drained"):
+        return f"its pods have ended, and {gone}"
+    if not termination_fails(timeline):
+        return gone
+    every = f"at least every {go_duration(LONGEST_ASK)}"
+    if is_owned(attempt):
+        return f"{gone}; the request to its scaleDownEndpoint is repeated {every}"
+    return f"{gone}; termination is requested {every}"
 
 
 def _market_now(timeline: RequestTimeline, asked: Enquiry) -> str:
