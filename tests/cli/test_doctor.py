@@ -243,6 +243,15 @@ def test_a_node_without_request_and_machine_is_deleted_by_the_fix(money):
     assert money.nodes() == {"of-another-cluster"}
 
 
+def test_a_node_without_request_whose_machine_runs_is_not_to_be_deleted_first(money):
+    money.orphan()
+    money.node("left-over", token_for(money.identity, ORPHAN_UID, 1))
+    (found,) = (one for one in report(money)["findings"] if one["problem"] == "LeftoverNode")
+
+    assert found["message"] == "Node left-over has no request any more, and its machine still runs."
+    assert found["fix"] == "tgp doctor --orphans --fix"
+
+
 def test_a_node_is_not_deleted_where_its_provider_is_silent(money):
     money.node("left-over", token_for(money.identity, ORPHAN_UID, 1))
     money.simulated.faults.aim(CloudFault.ERROR, CloudVerb.LIST, 100)

@@ -20,7 +20,8 @@ from tgp.core.pools.planner.world import Order
 from tgp.core.pools.runaway import UNUSABLE, UnusableMachine, line_of
 from tgp.interfaces.cli.request_name import read_subject
 from tgp.interfaces.cli.why_plan_view import pod_rows
-from tgp.services.plan_answers import PodEnquiry, PodPlan
+from tgp.services.documents.reasons import next_for_stopped
+from tgp.services.plan_answers import PodEnquiry, PodPlan, PoolNote
 from tgp.services.plan_enquiries import WAITS, state_of
 
 __all__ = ["cluster"]  # a fixture
@@ -281,8 +282,24 @@ def test_a_pool_that_observes_shows_what_it_would_have_cost(cluster: Mounted):
 
 def test_a_pool_that_cannot_buy_says_what_stops_it(cluster: Mounted):
     with_pool(cluster, nodeClassRef={"name": "gone"})
+    said = why(cluster, "pool/pool").stdout
 
-    assert "stopped by  GPUNodeClass gone does not exist" in why(cluster, "pool/pool").stdout
+    assert "stopped by  GPUNodeClass gone does not exist" in said
+    assert " get gpunodeclasses" in said
+
+
+@pytest.mark.parametrize(
+    ("stopped", "command"),
+    [
+        ("InvalidSpec: spec.disruption.budgets[0].schedule: …", "kubectl describe gpunodepool pool -n ml"),
+        ("NodeClassNotFound: GPUNodeClass gone does not exist", "kubectl get gpunodeclasses"),
+        ("NodeClassCannotBuy: GPUNodeClass gone: …", "kubectl describe gpunodeclass gone"),
+        ("NamespaceNotAllowed: GPUNodeClass gone does not serve …", "kubectl describe gpunodeclass gone"),
+        ("NodeClassSuspended: GPUNodeClass gone is suspended", "tgp release class/gone"),
+    ],
+)
+def test_a_pool_that_is_stopped_points_to_the_object_that_is_wrong(stopped: str, command: str):
+    assert next_for_stopped(PoolNote(ObjectKey("ml", "pool"), "gone", stopped=stopped)) == command
 
 
 def test_a_name_that_is_nearly_right_gets_the_right_one(cluster: Mounted):

@@ -14,7 +14,7 @@ from tgp.core.market.query import query_for_class
 from tgp.core.market.ranking import rank
 from tgp.core.market.sources import sources_of
 from tgp.core.model.cooldowns import Cooldowns
-from tgp.core.model.offer import CONTAINER_ONLY, Offer, Stock, Trust
+from tgp.core.model.offer import CONTAINER_ONLY, BootMode, Offer, Stock, Trust
 from tgp.core.model.price_book import PriceBook
 from tgp.core.model.sold_gpus import sold
 from tgp.core.model.source_status import KeyState, SourceStatus
@@ -140,6 +140,14 @@ def test_one_provider_that_may_serve_is_enough():
     offers = at("vast"), at("vultr", gpu="L40S", stock=Stock.NONE)
 
     assert judged(*offers, **requires(gpuTypes=["L40S"])).status is True
+
+
+def test_a_machine_that_another_class_owns_is_nothing_to_add():
+    """It is somebody's own: provider webhook in this class would need a machine of its own."""
+    own = at("webhook", gpu="L40S", boot=BootMode.POWER)
+    verdict = judged(at("runpod"), others=(own,), **requires(gpuTypes=["L40S"]))
+
+    assert verdict.message.endswith("To fix: add provider vultr: L40S from $1.67/h.")
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from tgp.api.common import OWNED_PROVIDER
 from tgp.core.classes.market_status import ProviderStanding
 from tgp.core.market.ranking import Ranking, rank
 from tgp.core.market.ranking_messages import machine
@@ -170,9 +171,12 @@ def _relaxations(query: OfferQuery) -> Iterable[tuple[str, dict[str, Any]]]:
 
 
 def _other_providers(buying: Buying) -> Iterator[str]:
-    """Providers that the class does not have: their current offers if another class lists them, else the known ones."""
+    """Providers that the class does not have: their current offers if another class lists them, else the known ones.
+
+    Not the machines that another class owns: this one would need its own.
+    """
     query = buying.query
-    mine = {standing.source.provider for standing in buying.standings}
+    mine = {OWNED_PROVIDER, *(standing.source.provider for standing in buying.standings)}
     elsewhere = replace(query, policies=None)
     best = next((row.offer for row in rank(buying.book, elsewhere, buying.now) if row.offer.provider not in mine), None)
     if best is not None:

@@ -402,14 +402,8 @@ def _nodes(inventory: ClusterInventory) -> Iterator[DoctorFinding]:
             DoctorProblem.LEFTOVER_NODE,
             f"node/{node.name}",
             f"Node {node.name} has no request any more"
-            + (
-                ", and its machine still runs: terminate that first."
-                if runs
-                else "."
-                if known
-                else "; its provider could not be asked."
-            ),
-            f"kubectl delete node {node.name}",
+            + (", and its machine still runs." if runs else "." if known else "; its provider could not be asked."),
+            "tgp doctor --orphans --fix" if runs else f"kubectl delete node {node.name}",
             0,
             cure=DeleteNode(node) if known and not runs and bool(inventory.inspections) else None,
         )

@@ -22,7 +22,7 @@ from tgp.services.documents.plans import (
     pod_plan,
     reason_item,
 )
-from tgp.services.plan_answers import NodeEnquiry, PodEnquiry, PoolEnquiry
+from tgp.services.plan_answers import NodeEnquiry, PodEnquiry, PoolEnquiry, PoolNote
 
 
 class RentedItem(TypedDict):
@@ -224,8 +224,21 @@ def next_for_pool(asked: PoolEnquiry) -> str:
     if asked.plan.hold:
         return "tgp release"
     if asked.note.stopped:
-        return f"kubectl describe gpunodeclass {asked.note.class_name}"
+        return next_for_stopped(asked.note)
     return f"tgp why pod/{asked.unserved[0][0].key}" if asked.unserved else "tgp plan"
+
+
+def next_for_stopped(note: PoolNote) -> str:
+    """By the reason why the pool buys nothing: what has to be read, or done."""
+    match note.stopped.partition(": ")[0]:
+        case "NodeClassNotFound":
+            return "kubectl get gpunodeclasses"
+        case "NodeClassSuspended":
+            return f"tgp release class/{note.class_name}"
+        case reason if reason.startswith("NodeClass") or reason == "NamespaceNotAllowed":
+            return f"kubectl describe gpunodeclass {note.class_name}"
+        case _:
+            return f"kubectl describe gpunodepool {note.key.name} -n {note.key.namespace}"
 
 
 def pool_reason(asked: PoolEnquiry) -> PoolReasonDocument:
