@@ -98,7 +98,25 @@ def test_the_check_of_a_file_names_every_problem(written):
     assert "✗ GPUNodePool b/a" in result.stdout
     assert "spec.wait: Forbidden: unknown field" in result.stdout
     assert "spec.weight: Invalid value" in result.stdout
-    assert "1 object of tgp: 1 would be refused." in result.stdout
+    assert "1 object of tgp: 1 would be refused by the API server." in result.stdout
+
+
+def test_the_check_of_a_file_tells_what_is_refused_from_what_would_not_work(written):
+    """The API server creates the second one, and the controller marks it."""
+    never = "disruption: {budgets: [{nodes: '1', schedule: '0 0 30 2 *', duration: 1h}]}"
+    base = POOL.replace("{name: c}", f"{{name: c}}, {never}")
+    file = written(f"{POOL.replace('{name: c}', '{name: c}, weight: 101')}\n---\n{base}\n---\n{POOL}")
+    result = answer("check", "-f", file)
+    summary = (
+        "3 objects of tgp: 1 would be refused by the API server; 1 would be accepted, but would not work (Ready=False)."
+    )
+
+    assert result.returncode == 1
+    assert summary in " ".join(result.stdout.split())
+    assert "): refused by the API server" in result.stdout
+    assert "): accepted, but would not work (Ready=False)" in " ".join(result.stdout.split())
+    document = json.loads(answer("check", "-f", file, "-o", "json").stdout)
+    assert [each["verdict"] for each in document["objects"]] == ["Refused", "NotReady", "Accepted"]
 
 
 def test_the_check_of_a_file_passes_over_what_is_not_ours(written):
@@ -113,6 +131,7 @@ def test_the_check_of_a_file_passes_over_what_is_not_ours(written):
     document = json.loads(answer("check", "-f", file, "-o", "json").stdout)
     assert document["kind"] == "ManifestReport"
     assert [each["checked"] for each in document["objects"]] == [False, True]
+    assert [each["verdict"] for each in document["objects"]] == [None, "Accepted"]
 
 
 def test_the_check_of_a_file_without_our_objects_or_without_yaml_is_no_success(written):

@@ -69,8 +69,17 @@ def among(manifests: Iterable[Mapping[str, Any]], known: Surroundings) -> Surrou
     return msgspec.structs.replace(known, classes=classes, namespaces=namespaces)
 
 
+def refused(manifest: Mapping[str, Any]) -> bool:
+    """By the API server, whatever else there is; it creates the rest, and a controller marks what cannot work."""
+    try:
+        strict(manifest)
+    except Invalid:
+        return True
+    return False
+
+
 def verdict(manifest: Mapping[str, Any], known: Surroundings) -> tuple[FieldError, ...]:
-    """Everything that would be refused."""
+    """Everything that the API server would refuse, or a controller."""
     problems = problems_of(manifest)
     try:
         value = strict(manifest)

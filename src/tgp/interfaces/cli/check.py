@@ -57,7 +57,7 @@ def check(
     \b
     Exit code  meaning
     0          nothing is missing, and at least one provider can supply nodes; -f: all would be accepted
-    1          something is missing or does not work; -f: a manifest would be refused
+    1          something is missing or does not work; -f: a manifest would be refused, or not work
     2          wrong use, no such kubeconfig, or a file that cannot be read
     """  # noqa: D301 - click's own mark for lines that are not wrapped
     if files:

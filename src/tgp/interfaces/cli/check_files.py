@@ -11,12 +11,13 @@ from rich.text import Text
 
 from tgp.api.kinds import KINDS
 from tgp.core.joining.talos.stream import Path, UnreadableStream, plain_data, read_stream
-from tgp.core.reports.manifest_verdict import Surroundings, among, verdict
+from tgp.core.reports.manifest_verdict import Surroundings, among, refused, verdict
 from tgp.interfaces.cli.class_file import read_text
 from tgp.interfaces.cli.next_step import next_lines
 from tgp.interfaces.cli.output import wrapped
-from tgp.services.documents.manifests import CheckedManifest, exit_code, summary
+from tgp.services.documents.manifests import SAID, CheckedManifest, exit_code, summary
 
+NOT_OURS = "not an object of tgp, not looked at"
 OUR_GROUPS = frozenset(kind.resource.group for kind in KINDS)
 
 
@@ -55,14 +56,15 @@ def _checked(file: str, line: int, manifest: dict[str, Any], known: Surroundings
     group = str(manifest.get("apiVersion") or "").partition("/")[0]
     if manifest.get("kind") and group not in OUR_GROUPS:
         return CheckedManifest(file, line, title, ours=False)
-    return CheckedManifest(file, line, title, verdict(manifest, known))
+    return CheckedManifest(file, line, title, verdict(manifest, known), refused=refused(manifest))
 
 
 def render(checked: Sequence[CheckedManifest], files: Sequence[str], width: int) -> Group:
     lines: list[Text] = []
     for each in checked:
         mark, style = ("·", "dim") if not each.ours else ("✗", "red") if each.problems else ("✓", "green")
-        aside = "" if each.ours else ", not an object of tgp: not looked at"
+        said = SAID.get(each.verdict) if each.verdict is not None else NOT_OURS
+        aside = f": {said}" if said is not None else ""
         title, *rest = wrapped(f"{each.title} ({each.file} line {each.line}){aside}", width, first=f"{mark} ")
         title.stylize(style, 0, len(mark))
         lines += [title, *rest]
