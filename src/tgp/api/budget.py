@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated, Any
 
-from tgp.api import cel, values
+from tgp.api import cel
 from tgp.api.common import Conditions, LabelSelector, ObjectMeta
 from tgp.api.field import ApiStruct, Field, Rule
 
@@ -30,9 +30,9 @@ SELECTOR = Field(
     ),
 )
 GPU_HOURS = Field(
-    doc='GPU-hours that may be used in the window: a whole number, or any quantity in quotes ("0.5"). More than zero.',
+    doc='GPU-hours that may be used in the window: a whole number, or any quantity in quotes ("0.5"). At least 0.001.',
     max_length=32,
-    rules=(cel.QUANTITY, cel.QUANTITY_ABOVE_ZERO),
+    rules=(cel.QUANTITY, cel.AT_LEAST_MILLI),
 )
 WINDOW_HOURS = Field(
     doc="How many hours the window looks back, whole hours. 24: what was used in the last day, at any moment.",
@@ -66,10 +66,9 @@ class ExtraHours(ApiStruct, frozen=True, kw_only=True):
     gpu_hours: Annotated[
         int | str,
         Field(
-            doc='GPU-hours on top: a whole number, or any quantity in quotes ("0.5"). More than zero.',
+            doc='GPU-hours on top: a whole number, or any quantity in quotes ("0.5"). At least 0.001.',
             max_length=32,
-            minimum=1,
-            pattern=values.QUANTITY_ABOVE_ZERO,
+            rules=(cel.QUANTITY, cel.AT_LEAST_MILLI),
         ),
     ]
     until: Annotated[
@@ -199,10 +198,9 @@ class CountedWeight(ApiStruct, frozen=True, kw_only=True):
     weight: Annotated[
         int | str,
         Field(
-            doc='GPU-hours that one unit counts in an hour: a whole number, or a decimal in quotes ("0.14").',
+            doc='GPU-hours that one unit counts in an hour: a number above zero, as a decimal in quotes ("0.14").',
             max_length=32,
-            minimum=1,
-            pattern=values.QUANTITY_ABOVE_ZERO,
+            rules=(cel.QUANTITY, cel.QUANTITY_ABOVE_ZERO),
         ),
     ]
 

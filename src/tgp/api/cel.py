@@ -99,8 +99,18 @@ QUANTITY = Rule(
 )
 QUANTITY_ABOVE_ZERO = Rule(
     f"type(self) == int ? self > 0 : self.matches({quoted(_POSITIVE_QUANTITY)})",
-    "must be more than zero",
+    'must be more than zero, such as 2 or "0.14"',
     lambda self, _: matches(self, _POSITIVE_QUANTITY) if isinstance(self, str) else isinstance(self, int) and self > 0,
+)
+# Less than a thousandth: nothing, 0.000…, and by the suffixes m, u, n and negative exponents. It would be shown as 0.
+_BELOW_MILLI = (
+    r"^([0.]+([a-zA-Z].*)?|0*\.000[0-9]*([eE][+]?0+)?|0*([.][0-9]*)?(m|[eE]-[0-9]+)|0*[0-9]{0,3}([.][0-9]*)?u"
+    r"|0*[0-9]{0,6}([.][0-9]*)?n|[0-9.]+[eE]-(0?[4-9]|[1-9][0-9]))$"
+)
+AT_LEAST_MILLI = Rule(
+    f"type(self) == int ? self > 0 : !self.matches({quoted(_BELOW_MILLI)})",
+    'must be at least 0.001, such as 1 or "0.5"',
+    lambda self, _: not matches(self, _BELOW_MILLI) if isinstance(self, str) else isinstance(self, int) and self > 0,
 )
 NAME_FITS = Rule(
     "self.metadata.name.size() <= 63",

@@ -14,8 +14,8 @@ from tgp.api.schema import object_schema
 YAML_WIDTH = 120
 NUMBER_LABEL = "tgp.io/kinds"  # on every definition: a cluster does not go back to a smaller number
 ALLOW_OLDER = "tgp.io/allow-older"  # an annotation on a definition: the way past
-NUMBER = 2  # of the kinds. Raise it when a test says that they changed, and note the new digest
-DIGEST = "044f522d0e6f62ec"  # of their schemas with this number
+NUMBER = 3  # of the kinds. Raise it when a test says that they changed, and note the new digest
+DIGEST = "9c12632f435988e0"  # of their schemas with this number
 
 
 def crd(kind: Kind) -> dict[str, Any]:

@@ -36,6 +36,10 @@ SAMPLES: dict[str, Samples] = {
         ("", "abc", "1GiB", "-1", "+1", "1 Gi", "1e100", "1K"),
     ),
     cel.QUANTITY_ABOVE_ZERO.cel: Samples((1, "100", "0.5", "1n", ".1"), (0, -1, "0", "0.0", "0e5", "0Gi", ".0")),
+    cel.AT_LEAST_MILLI.cel: Samples(
+        (1, "100", "0.5", "0.001", ".0019", "1m", "0.5k", "1e3", "1e0", "1.5e-3", "1000u", "2500000n", "1Gi"),
+        (0, -1, "0", "0.0", "0e5", "0Gi", "1n", "999u", "999999n", "0.0009", "0.9m", "1e-4", "0.0005e0", "0.5e-3"),
+    ),
     cel.LABEL_VALUE.cel: Samples(("", "a", "RTX4090", "us-west_1.x", "A" * 63), ("-a", "a-", "a b", "a/b", "ä", "a\n")),
     cel.QUALIFIED.cel: Samples(
         ("team", "nvidia.com/gpu", "tgp.io/gpu-type", "a" * 63),

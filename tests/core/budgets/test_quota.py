@@ -9,6 +9,8 @@ import pytest
 from tests.amounts import amount
 from tgp.api.budget import CountedWeight, Enforcement, ExtraHours, GPUWorkloadBudgetSpec, Quota
 from tgp.api.common import LabelSelector
+from tgp.api.decoding import strict
+from tgp.api.field_error import Invalid
 from tgp.core.budgets.account import UNSURE, USED, OpenPod, fresh
 from tgp.core.budgets.assess import Limits, assess, hours_text
 from tgp.core.budgets.ended import ended_pod, largest
@@ -266,6 +268,55 @@ def test_what_cannot_be_counted_is_named():
     reason, why = spec_problem(a_spec(calendar="Day", time_zone="Mars/Base"), "ml", "tgp-system") or ("", "")
     assert reason == "UnknownTimeZone"
     assert "spec.quota.timeZone Mars/Base" in why
+
+
+FRIDAY = "2026-11-20T18:00:00Z"
+
+
+def a_weight(model: str) -> CountedWeight:
+    return CountedWeight(gpu_type=model, weight=2)
+
+
+@pytest.mark.parametrize(
+    ("models", "said"),
+    [
+        (("RTX9090",), "spec.weights[0].gpuType RTX9090 is an unknown GPU model; did you mean RTX5090, RTX4090, "),
+        (("H100", "L40S", "H100"), "spec.weights[2].gpuType H100 never counts: spec.weights[0] means the same GPUs"),
+        (("H100", "H100-SXM"), "spec.weights[1].gpuType H100-SXM never counts: spec.weights[0] means the same GPUs"),
+        (("My-Card", "my card"), "spec.weights[1].gpuType my card never counts"),
+    ],
+)
+def test_a_weight_that_never_counts_is_named(models, said):
+    reason, why = spec_problem(a_spec(weights=tuple(map(a_weight, models))), "ml", "tgp-system") or ("", "")
+
+    assert reason == "InvalidWeights"
+    assert why.startswith(said)
+
+
+@pytest.mark.parametrize("models", [("H100-SXM", "H100"), ("NVIDIA-A100-SXM4-40GB-SHARED", "A100"), ("Tesla-K80",)])
+def test_weights_of_labels_and_families_count(models):
+    """Feature discovery writes names that no table has, such as those of slices: they count as they are written."""
+    assert spec_problem(a_spec(weights=tuple(map(a_weight, models))), "ml", "tgp-system") is None
+
+
+@pytest.mark.parametrize(
+    ("field", "said"),
+    [
+        ({"weights": [{"gpuType": "H100", "weight": 0}]}, "spec.weights[0].weight: Invalid value: 0: must be more"),
+        ({"quota": {"gpuHours": "1n", "windowHours": 1}}, 'spec.quota.gpuHours: Invalid value: "1n": must be at least'),
+        (
+            {"quota": {"gpuHours": 1, "windowHours": 1, "extra": [{"gpuHours": "0.0001", "until": FRIDAY}]}},
+            'spec.quota.extra[0].gpuHours: Invalid value: "0.0001": must be at least',
+        ),
+    ],
+)
+def test_amounts_that_are_too_small_are_refused_with_what_is_allowed(field, said):
+    quota = {"gpuHours": 1, "windowHours": 1}
+    spec = {"selector": {"matchLabels": {"a": "b"}}, "quota": quota, "enforcement": {"action": "Evict"}, **field}
+    manifest = {"apiVersion": "tgp.io/v1", "kind": "GPUWorkloadBudget", "metadata": {"name": "b"}, "spec": spec}
+    with pytest.raises(Invalid) as refused:
+        strict(manifest)
+    assert str(refused.value).startswith(said)
 
 
 def test_a_sentence_says_in_which_time():

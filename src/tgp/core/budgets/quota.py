@@ -10,6 +10,7 @@ from tgp.core.budgets.account import BUCKETS, BudgetAccount, fresh, width_of
 from tgp.core.budgets.assess import MILLI_SECONDS, USD_SECONDS, Limits
 from tgp.core.budgets.period import Period
 from tgp.core.budgets.spans import seconds
+from tgp.core.budgets.weights import weights_problem
 from tgp.core.model.time_zone import UnknownTimeZone, time_zone
 
 MOST_HOURS = Decimal(10**15)  # more cannot be used, nor be written with six places
@@ -41,7 +42,8 @@ def spec_problem(spec: GPUWorkloadBudgetSpec, namespace: str, operators: str) ->
             f"spec.quota.timeZone {spec.quota.time_zone} is not a time zone that the operator knows: nothing is "
             "counted. Write an IANA name such as Europe/Berlin"
         )
-    return None
+    weights = weights_problem(spec)
+    return ("InvalidWeights", weights) if weights else None
 
 
 def period_of(quota: Quota) -> Period | None:

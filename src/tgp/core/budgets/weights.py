@@ -8,7 +8,7 @@ import msgspec
 
 from tgp.api.budget import GPUWorkloadBudgetSpec
 from tgp.api.quantity import exact
-from tgp.core.model.gpus import family_members, plain
+from tgp.core.model.gpus import family_members, known, nearest, plain
 from tgp.core.model.node import Node
 from tgp.core.model.pod import Pod
 from tgp.core.model.resources import Resources
@@ -62,6 +62,23 @@ def weights_of(spec: GPUWorkloadBudgetSpec) -> Weights:
         tuple((row.resource, exact(row.weight)) for row in spec.weights if row.resource is not None),
         tuple((row.gpu_type, exact(row.weight)) for row in spec.weights if row.gpu_type is not None),
     )
+
+
+def weights_problem(spec: GPUWorkloadBudgetSpec) -> str:
+    """A model that no Node can have, or that an earlier row means already; empty: every weight can count.
+
+    A name with a hyphen may be a Node's label that feature discovery wrote (of a slice, or of a GPU that is in no
+    table): it counts as it is written.
+    """
+    rows = [(number, row.gpu_type) for number, row in enumerate(spec.weights) if row.gpu_type is not None]
+    for at, (number, name) in enumerate(rows):
+        path = f"spec.weights[{number}].gpuType {name}"
+        if not known(name) and "-" not in name and (near := nearest(name)):
+            return f"{path} is an unknown GPU model; did you mean {', '.join(near)}? Nothing is counted"
+        if (first := next((earlier for earlier, other in rows[:at] if _names(other, name)), None)) is not None:
+            rest = "Nothing is counted. Remove one of them, or put the row of fewer models first"
+            return f"{path} never counts: spec.weights[{first}] means the same GPUs and comes first. {rest}"
+    return ""
 
 
 def _whole(amount: Decimal) -> int:

@@ -147,6 +147,7 @@ async def a_malformed_budget_is_refused(api: Api) -> None:
         ),
         ({"quota": {"gpuHours": "0", "windowHours": 24}}, "spec.quota.gpuHours"),
         ({"quota": {"gpuHours": -1, "windowHours": 24}}, "spec.quota.gpuHours"),
+        ({"quota": {"gpuHours": "1n", "windowHours": 24}}, "spec.quota.gpuHours"),
         ({"quota": {"gpuHours": "many", "windowHours": 24}}, "spec.quota.gpuHours"),
         ({"quota": {"gpuHours": 1, "windowHours": 0}}, "spec.quota.windowHours"),
         ({"quota": {"gpuHours": 1, "windowHours": -1}}, "spec.quota.windowHours"),
