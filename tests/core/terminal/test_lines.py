@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 from tests.core.terminal.snapshots import NOW, a_snapshot, an_event, an_object
-from tgp.interfaces.terminal.lines import SnapshotLines
+from tgp.interfaces.terminal.lines import EVENTS_REMEMBERED, SnapshotLines
 from tgp.interfaces.terminal.snapshot import ScenarioLine
 
 
@@ -83,3 +83,24 @@ def test_each_step_of_a_script_is_told_once():
 
     assert told[0].endswith(" scenario: node a lost power for 7m")
     assert [line for line in later if "scenario" in line] == [f"{NOW:%H:%M:%SZ} scenario: node a has power again"]
+
+
+def test_an_event_that_comes_back_into_the_window_is_not_told_again():
+    """Newer ones were deleted: the window reaches further back once more."""
+    printer = SnapshotLines()
+    quiet = a_snapshot(objects=(), events=())
+    first = an_event(message="the first")
+    printer.lines(replace(quiet, events=(first,)))
+    printer.lines(replace(quiet, events=(an_event(message="the second"),)))
+
+    assert printer.lines(replace(quiet, events=(first,))) == []
+
+
+def test_printed_events_are_remembered_up_to_a_bound():
+    printer = SnapshotLines()
+    quiet = a_snapshot(objects=(), events=())
+    for number in range(EVENTS_REMEMBERED + 2):
+        printer.lines(replace(quiet, events=(an_event(message=f"number {number}"),)))
+
+    assert printer.lines(replace(quiet, events=(an_event(message="number 2"),))) == []
+    assert printer.lines(replace(quiet, events=(an_event(message="number 0"),))) != []

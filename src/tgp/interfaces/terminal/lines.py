@@ -3,11 +3,14 @@
 from tgp.core.model.text import plain
 from tgp.interfaces.terminal.snapshot import EventRow, ObjectRow, ScenarioLine, Snapshot, moment
 
+EVENTS_REMEMBERED = 10_000  # far more than a snapshot has
+
 
 class SnapshotLines:
     def __init__(self) -> None:
         self._printed_objects: dict[str, ObjectRow] = {}
-        self._printed_events: frozenset[EventRow] = frozenset()  # no older than the snapshot's own window
+        # Also those that left the snapshot's window: they come back when newer ones are deleted.
+        self._printed_events: dict[EventRow, None] = {}  # the last one printed is the last
         self._printed_troubles: frozenset[str] = frozenset()
         self._printed_held = ""
         self._printed_scenario: frozenset[ScenarioLine] = frozenset()
@@ -24,7 +27,9 @@ class SnapshotLines:
         self._printed_scenario = frozenset(snapshot.scenario_lines)
         self._printed_held = snapshot.held
         self._printed_troubles = frozenset(snapshot.troubles)
-        self._printed_events = frozenset(snapshot.events)
+        self._printed_events |= dict.fromkeys(snapshot.events)
+        while len(self._printed_events) > EVENTS_REMEMBERED:
+            del self._printed_events[next(iter(self._printed_events))]
         self._printed_objects = {row.label: row for row in snapshot.objects}
         return [plain(line) for line in lines]
 
