@@ -581,3 +581,10 @@ def test_watches_last_longer_where_time_passes_faster(speed, times):
 
     assert (watches.at_least, watches.at_most) == (USUAL.at_least * times, USUAL.at_most * times)
     assert timedelta(seconds=watches.at_most) < watches.silence
+
+
+def test_a_kubeconfig_below_the_working_directory_is_named_from_there(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    assert kubeconfig.shown(tmp_path / ".tgp" / "kubeconfig") == ".tgp/kubeconfig"
+    assert kubeconfig.shown(Path("/elsewhere/kube config")) == "'/elsewhere/kube config'"

@@ -206,6 +206,7 @@ cluster:
     assert "JoinSecretMissing" in said
     assert "MachineTokn" in said
     assert "ClustrName" in said
+    assert said.count("MachineTokn") == 2, "the text itself, and the sentence about it, once"
 
 
 async def test_each_resource_that_its_classes_buy_needs_a_plugin(tmp_path):

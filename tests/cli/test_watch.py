@@ -361,4 +361,4 @@ def test_a_request_that_is_not_there_is_told_with_the_nearest(tmp_path: Path):
             said, _ = program.communicate(timeout=BOUND_S)
 
     assert program.returncode == 1
-    assert "there is no request ml/trian; did you mean train?" in said
+    assert "There is no request ml/trian; did you mean train?" in said

@@ -377,7 +377,7 @@ def test_everything_it_needs_is_read_from_the_cluster(tmp_path: Path):
     assert YAML(typ="safe", pure=True).load(as_yaml.output)["reason"] == "LimitReached"
     assert (lost.exit_code, other.exit_code) == (1, 2)
     assert "did you mean train?" in lost.output
-    assert "this kind is not supported; request/NAME, pod/NAME, node/NAME, pool/NAME, budget/NAME are." in other.output
+    assert "kubectl describe gpunodeclass x" in other.output
 
 
 @pytest.mark.parametrize("backend", ["", "kubespan"])

@@ -373,3 +373,11 @@ def test_the_chance_to_lose_a_spot_machine_is_shown():
     ]
     assert "spot: a loss of the machine is counted with a chance of 12.5 % an hour" in shown[0].values()
     assert "" not in shown[1]
+
+
+@pytest.mark.parametrize("text", ["class/gpus", "gnc/gpus", "gpunodeclass/gpus", "gpunodeclasses.tgp.io/gpus"])
+def test_a_class_is_explained_by_its_conditions(text: str):
+    with pytest.raises(click.UsageError) as refused:
+        read_subject(text)
+    assert "kubectl describe gpunodeclass gpus" in str(refused.value)
+    assert "tgp check" in str(refused.value)

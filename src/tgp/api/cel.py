@@ -112,6 +112,12 @@ AT_LEAST_MILLI = Rule(
     'must be at least 0.001, such as 1 or "0.5"',
     lambda self, _: not matches(self, _BELOW_MILLI) if isinstance(self, str) else isinstance(self, int) and self > 0,
 )
+NODES = Rule(
+    f"type(self) == int || self.matches({quoted(values.PERCENT_OR_COUNT)})",
+    'must be a number of nodes, or a percentage of at most 100%, such as 2 or "10%"',
+    lambda self, _: matches(self, values.PERCENT_OR_COUNT) if isinstance(self, str) else isinstance(self, int),
+)
+PERCENT = reads(values.PERCENT, 'must be a percentage of at most 100%, such as "5%"')
 NAME_FITS = Rule(
     "self.metadata.name.size() <= 63",
     "metadata.name must have at most 63 characters: it becomes a label value",

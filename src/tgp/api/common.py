@@ -5,7 +5,7 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
-from tgp.api import cel, values
+from tgp.api import cel
 from tgp.api.field import ApiStruct, Field, Rule
 from tgp.api.pattern import matches
 
@@ -14,8 +14,7 @@ Labels: TypeAlias = dict[str, Annotated[str, Field(max_length=63, rules=(cel.LAB
 POSITIVE_QUANTITY = Field(
     doc='More than zero: a number, or a Kubernetes quantity such as "500m" or "64Gi".',
     max_length=32,
-    minimum=1,
-    pattern=values.QUANTITY_ABOVE_ZERO,
+    rules=(cel.QUANTITY, cel.QUANTITY_ABOVE_ZERO),
 )
 Quantities: TypeAlias = dict[str, Annotated[int | str, POSITIVE_QUANTITY]]
 

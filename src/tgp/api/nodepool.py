@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from tgp.api import cel, values
+from tgp.api import cel
 from tgp.api.cel import one_of
 from tgp.api.common import (
     LABELS_MAX,
@@ -158,7 +158,7 @@ class DisruptionRule(ApiStruct, frozen=True, kw_only=True):
             max_length=8,
             minimum=0,
             maximum=10_000,
-            pattern=values.PERCENT_OR_COUNT,
+            rules=(cel.NODES,),
         ),
     ] = "10%"
     schedule: Annotated[
@@ -241,7 +241,7 @@ class Disruption(ApiStruct, frozen=True, kw_only=True):
                 'restart costs. Default "5%".'
             ),
             max_length=4,
-            pattern=values.PERCENT,
+            rules=(cel.PERCENT,),
         ),
     ] = "5%"
     budgets: Annotated[

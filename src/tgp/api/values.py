@@ -22,7 +22,6 @@ DURATION: Final = r"^([0-9]{1,6}(\.[0-9]{1,9})?(h|m|s|ms|us|µs|ns))+$"
 LONGEST_DURATION: Final = 128  # characters; fields allow 32, an annotation may have 256 KiB
 _SUFFIX: Final = r"(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][+-]?[0-9]{1,2})?$"
 QUANTITY: Final = r"^([0-9]+(\.[0-9]*)?|\.[0-9]+)" + _SUFFIX
-QUANTITY_ABOVE_ZERO: Final = r"^([0-9]*[1-9][0-9]*(\.[0-9]*)?|[0-9]*\.[0-9]*[1-9][0-9]*)" + _SUFFIX
 TALOS_IMAGE: Final = (
     r"^([a-z0-9][a-z0-9._/:-]*:)?v?[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}(-[0-9A-Za-z.-]+)?(@sha256:[0-9a-f]{64})?$"
 )

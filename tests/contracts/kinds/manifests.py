@@ -7,6 +7,7 @@ not hold, so that no rule is left to luck.
 
 import copy
 import random
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -422,11 +423,9 @@ def _of(rule: Rule) -> Samples:
 
 
 def _steps(path: str) -> Iterator[str | int]:
-    for part in path.split("."):
-        name, *indexes = part.split("[")
-        yield name
-        for index in indexes:
-            yield int(index.rstrip("]"))
+    """Of a[0].b[c.d/e]: a, 0, b and c.d/e, which is a map's key."""
+    for inside, name in re.findall(r"\[([^\]]*)\]|([^.\[]+)", path):
+        yield int(inside) if inside.isdigit() else inside or name
 
 
 def _at(value: Any, steps: list[str | int]) -> Any:

@@ -45,6 +45,11 @@ def test_no_file_lies_about_that_no_kind_made():
     assert sorted(str(path.relative_to(STORED)) for path in STORED.rglob("*.yaml")) == made
 
 
+def test_no_field_answers_with_a_regular_expression():
+    """A bare `pattern` does: a rule says with a sentence what would be right."""
+    assert [where for where, node in all_nodes() if "pattern" in node] == []
+
+
 def test_the_checked_in_reference_is_what_the_types_say():
     """`python -m tools.reference` makes them agree again."""
     assert (ROOT / "docs" / "fields.md").read_text(encoding="utf-8") == markdown()

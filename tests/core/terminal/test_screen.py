@@ -84,6 +84,16 @@ def test_the_screen_says_what_there_is_and_what_to_do_next():
     assert lines[-1].startswith(" next: kubectl describe gpunodepool training -n ml")
 
 
+def test_the_next_command_has_the_whole_line_where_it_needs_it():
+    """It is there to be copied."""
+    command = "kubectl --kubeconfig .tgp/kubeconfig describe gpunodepool sweeps -n lab"
+    longer = command.replace("sweeps", "large-models")
+
+    assert plain(a_snapshot(hint=command), width=80)[-1].rstrip() == f" next: {command}"
+    assert plain(a_snapshot(hint=longer), width=80)[-1].rstrip() == longer
+    assert plain(a_snapshot(hint="kubectl get tgp"), width=80)[-1].rstrip().endswith("Ctrl-C ends")
+
+
 def test_what_an_object_costs_stands_beside_it_and_the_sum_on_top():
     cost = CostRow(428_241, 184_501, NOW + timedelta(minutes=12))
     request = an_object("ml/notebook", kind="GPURequest", cost=cost)

@@ -80,6 +80,7 @@ class AllClouds:
                 entropy=self.entropy,
                 metrics=self.metrics,
                 retry_policy=self.retry_policy,
+                endpoint=source.settings.endpoint or "",
             )
             self._open[asked] = found
             while len(self._open) > OPEN_MAX:

@@ -153,6 +153,7 @@ class DemoSession:
         self._options = options
         self._url = access.url
         self._file = shlex.quote(str(access.kubeconfig))
+        self._near = kubeconfig.shown(access.kubeconfig)
         self._kubectl = kubeconfig.command(access.kubeconfig)
         self._wall = SystemClock()
         self._began_at = self._wall.boottime(), loop.time()
@@ -234,12 +235,12 @@ class DemoSession:
                 title=f"tgp demo  {self._url}",
                 pace=self._pace(),
                 url=self._url,
-                kubectl=self._kubectl,
+                kubectl=f"kubectl --kubeconfig {self._near}",
                 operator=self._operator.facts(),
                 market=self._operator.market_summary(),
                 machine_prices=self._operator.machine_prices(),
                 held=self._operator.held,
-                look=f"export KUBECONFIG={self._file}; kubectl get tgp -A; {program()} offers",
+                look=f"export KUBECONFIG={self._near}; kubectl get tgp -A; {program()} offers",
                 log_rows=tuple(self._log_capture.rows),
                 scenario_lines=self._world.scenario_lines(),
             )

@@ -31,8 +31,13 @@ def written(url: str, token: str) -> Iterator[Path]:
                 path.parent.rmdir()
 
 
+def shown(path: Path) -> str:
+    """As a word of a command: from the working directory where it lies below it, for lines that are short."""
+    return shlex.quote(str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path))
+
+
 def command(path: Path) -> str:
-    """The kubectl command for the demo world."""
+    """The kubectl command for the demo world, from any directory."""
     return shlex.join(["kubectl", "--kubeconfig", str(path)])
 
 

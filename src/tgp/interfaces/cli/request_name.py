@@ -15,7 +15,9 @@ BUDGETS = frozenset(
 )
 KINDS = {"request": OURS, "pod": PODS, "node": NODES, "pool": POOLS, "budget": BUDGETS}
 # Words that mean another kind, so that they are not taken for a namespace of that name.
-OTHERS = frozenset({"class", "gnc"})
+CLASSES = frozenset(
+    {"class", "classes", "gnc", "gpunodeclass", "gpunodeclasses", "gpunodeclass.tgp.io", "gpunodeclasses.tgp.io"}
+)
 MOST_PARTS = 3
 
 
@@ -31,8 +33,12 @@ def read_subject(text: str, namespace: str = "") -> tuple[str, ObjectKey]:
     """The kind (a key of KINDS) and the name; without a kind it is a request. Raises UsageError."""
     parts = text.split("/")
     word = parts[0].lower()
-    if len(parts) > 1 and word in OTHERS:
-        raise click.UsageError(f"{text!r}: this kind is not supported; {_known()} are.")
+    if len(parts) > 1 and word in CLASSES:
+        describe = f"kubectl describe gpunodeclass {parts[-1] or 'NAME'}"
+        raise click.UsageError(
+            f"{text!r}: {_known()} are supported. For a class, {describe} shows its conditions, and tgp check lists "
+            "what is missing with the command that adds it."
+        )
     kind = next((kind for kind, words in KINDS.items() if word in words), "") if len(parts) > 1 else ""
     named = parts[1:] if kind else parts
     kind = kind or "request"

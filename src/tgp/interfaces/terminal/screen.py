@@ -87,17 +87,20 @@ def draw(snapshot: Snapshot, width: int, height: int, glance: Glance | None = No
     for section in (_machines, _events):
         parts += [Text()] if rows.gaps else []
         parts += section(snapshot, rows, width)
-    parts.append(_footer(snapshot, glance))
+    parts.append(_footer(snapshot, glance, width))
     return Group(*parts)
 
 
-def _footer(snapshot: Snapshot, glance: Glance | None) -> Text:
+def _footer(snapshot: Snapshot, glance: Glance | None, width: int) -> Text:
     if glance is not None and glance.typing:
         return _line(
             (" next: ", "dim"), ("filter objects by /", ""), (f"{glance.filter}_", "bold"), ("   Enter, Esc", "dim")
         )
     ends = "Ctrl-C ends" if glance is None else "q ends, ? shows keys"
-    return _line((" next: ", "dim"), (snapshot.hint, "bold"), (f"   {ends}", "dim"))
+    # A command that is cut cannot be copied: what stands beside it goes first.
+    room, label, rest = width - len(snapshot.hint), " next: ", f"   {ends}"
+    label = "" if 0 <= room < len(label) else label
+    return _line((label, "dim"), (snapshot.hint, "bold"), (rest if len(label + rest) <= room else "", "dim"))
 
 
 def _help(rows: Rows) -> list[RenderableType]:

@@ -17,6 +17,7 @@ from tests.contracts.clouds.around.scripted import (
     patient,
 )
 from tests.sim.clouds.faulty import FaultyCloud
+from tgp.adapters.clouds.error_answers import STRANGE
 from tgp.adapters.clouds.middleware.account_throttle import AccountThrottles
 from tgp.adapters.clouds.middleware.guarded_cloud import SAFE_VERBS, VERBS, GuardedCloud
 from tgp.core.model.cloud_errors import (
@@ -54,6 +55,25 @@ ERRORS = (
     OutcomeUnknown("no answer", instance_id="i-9"),
     CannotTell("half a list"),
 )
+
+
+@pytest.mark.parametrize(
+    ("words", "endpoint", "said"),
+    [
+        (f"Acme answered 404 to offers: {STRANGE}", "", f"Acme answered 404 to offers: {STRANGE}"),
+        (
+            f"Acme answered 404 to offers: {STRANGE}",
+            "https://me:secret@gateway.example:8443/v2",
+            f"Acme answered 404 to offers: {STRANGE}; asked at gateway.example:8443, as settings.endpoint says",
+        ),
+        ("Acme answered 401 to offers: bad key", "https://gateway.example/v2", "Acme answered 401 to offers: bad key"),
+    ],
+)
+def test_an_answer_in_no_known_format_names_the_endpoint_that_the_class_set(words, endpoint, said):
+    cloud = guarded(ScriptedCloud(CannotTell(words)), AccountThrottles(), endpoint=endpoint)
+    with pytest.raises(CannotTell) as raised:
+        run(cloud.offers())
+    assert str(raised.value) == said
 
 
 def test_the_verbs_are_the_ports():

@@ -11,9 +11,11 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from datetime import timedelta
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 
+from tgp.adapters.clouds.error_answers import STRANGE
 from tgp.adapters.clouds.middleware.account_throttle import LAUNCH, AccountThrottles
 from tgp.adapters.clouds.middleware.metrics import CANCELLED, UNFORESEEN, WENT_WELL, CloudMetrics, NoCloudMetrics
 from tgp.core.model.backoff import doubled, spread
@@ -69,8 +71,10 @@ class GuardedCloud:
         entropy: Entropy,
         metrics: CloudMetrics | None = None,
         retry_policy: RetryPolicy | None = None,
+        endpoint: str = "",  # that the class's settings name; empty: the provider's own
     ) -> None:
         self._cloud = cloud
+        self._endpoint = endpoint
         self._source = source
         self._throttles = throttles
         self._entropy = entropy
@@ -156,6 +160,7 @@ class GuardedCloud:
             outcome = WENT_WELL
         except CloudError as error:
             outcome = type(error).__name__
+            self._name_endpoint(error)
             raise
         except asyncio.CancelledError:
             outcome = CANCELLED
@@ -163,3 +168,9 @@ class GuardedCloud:
         finally:
             self._meter.called(self.facts.provider, verb, outcome, time() - started)
         return answer
+
+    def _name_endpoint(self, error: CloudError) -> None:
+        """Another server than the provider's may have answered in this way: which one is not in its words."""
+        if self._endpoint and STRANGE in str(error):
+            host = urlsplit(self._endpoint).netloc.rpartition("@")[2]
+            error.args = (f"{error}; asked at {host}, as settings.endpoint says", *error.args[1:])
