@@ -182,8 +182,15 @@ def test_money_among_the_resources_keeps_the_pool_from_being_ready():
     verdict = judged(a_pool(limits={"resources": {"usd": 4, "nodes": 2}}))["Ready"]
 
     assert verdict.reason == "InvalidSpec"
-    assert "spec.limits.resources[usd]: Forbidden: is no resource" in verdict.message
+    assert "spec.limits.resources[usd]: Forbidden: is not counted" in verdict.message
     assert "limits.maxHourlyCost" in verdict.message
+
+
+def test_a_resource_that_no_limit_counts_keeps_the_pool_from_being_ready():
+    verdict = judged(a_pool(limits={"resources": {"gpu": 1, "amd.com/gpu": 2, "memory": "1Ti"}}))["Ready"]
+
+    assert verdict.reason == "InvalidSpec"
+    assert verdict.message.startswith("spec.limits.resources[gpu]: Forbidden: is not counted; did you mean nvidia.com/")
 
 
 def test_an_unknown_time_zone_keeps_the_pool_from_being_ready():

@@ -175,6 +175,11 @@ def test_a_limit_of_one_pool_does_not_bind_another():
     assert len(answer.orders) == 3
 
 
+def test_a_limit_of_something_that_is_not_counted_lets_nothing_be_bought():
+    room = LimitRoom("limits.resources[gpu] is 9", "resources[gpu]", 0, frozenset({ObjectKey("team", "p")}))
+    assert plan(a_world(pods(1), a_market(SMALL), limits=(room,))).orders == ()
+
+
 def test_money_counts_with_the_margin_that_a_request_may_pay():
     room = LimitRoom("limits.maxHourlyCost is $2/h", "usd", 2_000_000, frozenset({ObjectKey("team", "p")}))
     assert len(plan(a_world(pods(2), a_market(SMALL), limits=(room,))).orders) == 1
