@@ -311,6 +311,22 @@ def test_what_pools_that_observe_would_buy_is_told_apart_and_stays_within_limits
     assert planned(cluster)["observedUsdPerHour"] == 1.67
 
 
+def test_room_that_a_pod_takes_is_not_promised_again_to_pools_that_observe(cluster: Mounted):
+    """One GPU is free on a Node, and two pods wait: one of them has room, and a machine is needed for the other."""
+    with_pool(cluster, mode="Observe")
+    allocatable = {"cpu": "8", "memory": "32Gi", "pods": "110", "nvidia.com/gpu": "1"}
+    is_on = {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": allocatable}
+    nodes = f"{cluster.url}/api/v1/nodes"
+    send(nodes, "POST", {"metadata": {"name": "gpu-1"}, "status": is_on})
+    send(f"{nodes}/gpu-1", "PATCH", {"spec": {"taints": None}}, "application/merge-patch+json")
+    for number in range(2):
+        waits(cluster, f"train-{number}")
+    found = planned(cluster)
+
+    assert [each["pod"]["name"] for each in found["placed"]] == ["train-0"]
+    assert [each["name"] for machine in found["machines"] for each in machine["pods"]] == ["train-1"]
+
+
 def test_a_narrow_terminal_shows_the_price_and_the_pods(cluster: Mounted):
     with_pool(cluster)
     waits(cluster, "train-0")
