@@ -124,6 +124,7 @@ class PodEnquiry:
     own_price_until: datetime | None = None  # None: without end
     gang: str = ""
     events: tuple[Event, ...] = ()  # of purchases for it, the oldest first
+    ignored: tuple[str, ...] = ()  # annotations that cannot be read, and so count as absent
 
     @property
     def order(self) -> Order | None:

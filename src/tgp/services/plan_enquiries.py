@@ -91,7 +91,8 @@ def pod_enquiry(
     refusal: tuple[str, str] | None,
 ) -> PodEnquiry:
     reason, message = refusal or state_of(pod)
-    read = msgspec.structs.replace(pod, annotations=read_annotations(pod)[0])
+    annotations, ignored = read_annotations(pod)
+    read = msgspec.structs.replace(pod, annotations=annotations)
     requests = visible.stores.requests
     uid = uid_text(pod.uid)
     return PodEnquiry(
@@ -106,6 +107,7 @@ def pod_enquiry(
         own_price_until(read),
         gang_of(read),
         tuple(each for each in events or () if each.reason in PURCHASE_EVENTS),
+        ignored,
     )
 
 

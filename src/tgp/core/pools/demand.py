@@ -143,6 +143,8 @@ def _read(
     if gang and len(gang) > LONGEST_GANG:
         problems.append(f"Annotation {GANG} is ignored: {gang[:64]!r}… is longer than {LONGEST_GANG} characters")
         gang = None
+    elif gang is None and size is not None:
+        problems.append(f"Annotation {GANG_SIZE} is ignored: it says how many pods {GANG} has, which is absent")
     said = {MAX_PRICE: price, MAX_WAIT: wait, GANG: gang or None, GANG_SIZE: size if gang else None}
     said[CHECKPOINT_EVERY] = every
     for name, check in ((MAX_PRICE, _price), (MAX_WAIT, _wait), (GANG_SIZE, _size), (CHECKPOINT_EVERY, _every)):
