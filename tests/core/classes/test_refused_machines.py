@@ -1,6 +1,9 @@
 """Machines that a class names and may not use."""
 
 from datetime import UTC, datetime
+from typing import Any
+
+import pytest
 
 from tgp.api.nodeclass import GPUNodeClass, GPUNodeClassSpec, ProviderConfig, ProviderSettings
 from tgp.api.owned_machine import PowerMachine
@@ -8,6 +11,7 @@ from tgp.core.classes.refused_machines import refused_machines
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.resources import Resources
 
 
 def a_class(name: str, *machines: str, hour: int = 12) -> KubeObject[GPUNodeClass]:
@@ -46,3 +50,42 @@ def test_a_control_plane_is_no_machine_of_a_class():
     }
 
     assert refused_machines(node_class.value, (node_class,), nodes) == {"box-1": "Node box-1 runs the control plane"}
+
+
+def a_node(**more: Any) -> Node:
+    return Node(key=ObjectKey("", "box-1"), **{"ready": True, **more})
+
+
+def refused(node: Node, *requested: str) -> dict[str, str]:
+    node_class = a_class("owned", "box-1")
+    assert node_class.value is not None
+    return refused_machines(node_class.value, (node_class,), {"box-1": node}, requested)
+
+
+@pytest.mark.parametrize("labels", [{}, {"node-role.kubernetes.io/worker": ""}])
+def test_a_ready_node_without_gpus_is_no_machine_of_a_class(labels):
+    """An ordinary worker that a class names by mistake would be drained and powered off."""
+    assert refused(a_node(labels=labels, capacity=Resources(cpu_milli=4000))) == {
+        "box-1": "Node box-1 is Ready and has no GPU (nvidia.com/gpu or amd.com/gpu); "
+        "name the Node of a machine with GPUs"
+    }
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        a_node(ready=False),  # off
+        a_node(ready=None),
+        a_node(capacity=Resources(others=(("nvidia.com/gpu", 2),))),
+        a_node(capacity=Resources(others=(("amd.com/gpu", 0),))),  # its device plugin does not answer
+        a_node(labels={"nvidia.com/gpu.present": "true"}),  # its driver does not work
+        a_node(labels={"tgp.io/request-uid": "a"}),  # in use
+        a_node(annotations={"tgp.io/off-since": "2026-11-16T12:00:00Z"}),  # was in use
+    ],
+)
+def test_a_machine_with_gpus_that_are_off_broken_or_were_used_is_not_refused(node):
+    assert refused(node) == {}
+
+
+def test_a_machine_that_a_request_wakes_is_not_refused_before_its_gpus_are_seen():
+    assert refused(a_node(), "box-1") == {}
