@@ -359,6 +359,16 @@ def test_a_command_in_a_note_is_for_the_same_cluster(cluster: Mounted):
     assert f"pool ml/other buys nothing now: see tgp why --kubeconfig {cluster.kubeconfig} pool/ml/other" in said
 
 
+def test_a_pool_that_the_operator_refuses_for_its_time_zone_promises_nothing(cluster: Mounted):
+    budget = {"nodes": "0", "schedule": "0 9 * * 1-5", "duration": "8h", "timeZone": "Mars/Olympus"}
+    with_pool(cluster, disruption={"budgets": [budget]})
+    waits(cluster, "train-0")
+    found = planned(cluster)
+
+    assert found["machines"] == []
+    assert "is not an IANA time zone" in plan(cluster).stdout
+
+
 @pytest.mark.parametrize(
     ("reported", "expected"), [({}, ("large", 0.2)), ({"cpu": "8", "memory": "32Gi"}, ("small", 0.1))]
 )
