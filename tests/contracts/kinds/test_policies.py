@@ -29,6 +29,7 @@ from tgp.core.classes.semantic_validation import (
     FREE_MACHINES,
     FREE_RULE,
     GPU_RULE,
+    HOST_RULE,
     LIMIT_RULE,
     NAMESPACE_REFUSED,
     NAMESPACE_RULE,
@@ -237,7 +238,7 @@ def verdicts(real_server: RealApiServer, policies: bool) -> Verdicts:
 
 def _of_controller(rule: str) -> bool:
     """A rule of RULES that no policy has."""
-    return rule in {SCHEDULE_RULE, NETWORK_RULE, TIME_ZONE_RULE, BUDGET_RULE, REQUIREMENTS_RULE}
+    return rule in {SCHEDULE_RULE, NETWORK_RULE, TIME_ZONE_RULE, BUDGET_RULE, REQUIREMENTS_RULE, HOST_RULE}
 
 
 WORDS = {  # that a policy and the command share

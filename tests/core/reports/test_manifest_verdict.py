@@ -125,6 +125,15 @@ def test_a_time_zone_that_is_unknown_is_refused():
     )
 
 
+def test_an_endpoint_that_is_never_called_is_refused():
+    urls = {"scaleUpEndpoint": "http://169.254.169.254/latest", "scaleDownEndpoint": "http://power-api/off"}
+    machines = [{"name": "box", "gpuCount": 1, **urls}]
+    owned = a_class(providers=[{"name": "webhook", "settings": {"machines": machines}}])
+    path = "spec.providers[0].settings.machines[0].scaleUpEndpoint"
+
+    assert told(owned) == [f"{path}: Forbidden: 169.254.169.254: link-local"]
+
+
 def test_a_kubelet_newer_than_the_api_server_is_refused_where_its_version_is_known():
     node_class = a_class(talosConfig={"kubeletImage": "ghcr.io/siderolabs/kubelet:v1.34.0"})
 

@@ -15,6 +15,7 @@ from tgp.core.classes.checks import class_status, deleting_status
 from tgp.core.classes.machines_status import ClassMachines, MachineCount, earlier, machine_count_of, spent_at
 from tgp.core.classes.nodeclass import ClassPreflight, ClassReferences
 from tgp.core.classes.observation import ClassObservation
+from tgp.core.classes.power_hosts import STRICT, HostRules
 from tgp.core.classes.refused_machines import is_ordinary, refused_machines
 from tgp.core.classes.semantic_validation import names_time_zone
 from tgp.core.inventory.orphans import Stuck
@@ -51,6 +52,7 @@ class NodeClassReconciler:
         namespace: str,
         default_backend: str,
         time_zones: Callable[[], frozenset[str]],
+        hosts: HostRules = STRICT,
         requests: View[KubeObject[GPURequest]] | None = None,  # None: a class's machines are not reported
         halted: Callable[[], Mapping[str, str]] = dict,  # accounts where the collector stopped, each with the cause
         stuck: Callable[[], Iterable[Stuck]] = tuple,  # machines that no request owns and whose termination fails
@@ -69,6 +71,7 @@ class NodeClassReconciler:
         self._namespace = namespace
         self._default_backend = default_backend
         self._time_zones = time_zones
+        self._hosts = hosts
         self._requests = requests
         self._halted = halted
         self._stuck = stuck
@@ -124,7 +127,7 @@ class NodeClassReconciler:
         requested = {machine_named_by(each) for each in self._requests_of(name)}
         found = {each: self._nodes.get(ObjectKey("", each)) for each in machines_of(node_class)}
         nodes = {each: node for each, node in found.items() if node is not None}
-        return refused_machines(node_class, self._classes.values(), nodes, requested)
+        return refused_machines(node_class, self._classes.values(), nodes, requested, self._hosts)
 
     def _machines(self, record: KubeObject[GPUNodeClass]) -> ClassMachines:
         if self._requests is None:

@@ -48,7 +48,8 @@ CLASS_GPU_RULE, CLASS_SPOT_RULE, NARROW_RULE, FREE_RULE = (
     "class-requirements",
     "class-price",
 )
-TIME_ZONE_RULE, BUDGET_RULE, REQUIREMENTS_RULE = "time-zone", "budget", "requirements"  # asked of no policy
+# Asked of no policy.
+TIME_ZONE_RULE, BUDGET_RULE, REQUIREMENTS_RULE, HOST_RULE = "time-zone", "budget", "requirements", "host"
 
 # What policies and controllers say of one rule begins or ends with the same words; only the latter know nearest names.
 UNKNOWN_GPU = "is an unknown GPU model"
@@ -102,7 +103,9 @@ RULES = (
         "a value that changes the template's structure", "talosConfig.machineConfigTemplate", "the renderer"
     ),
     SemanticProblem(
-        "a host that must not be called", "settings.machines[] endpoints", "the power adapter, after DNS resolution"
+        "a host that must not be called",
+        "settings.machines[] endpoints",
+        "endpoint_problems; the power adapter, after DNS resolution",
     ),
     SemanticProblem(
         "a class that does not exist or does not allow the namespace",
