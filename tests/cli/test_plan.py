@@ -327,6 +327,17 @@ def test_room_that_a_pod_takes_is_not_promised_again_to_pools_that_observe(clust
     assert [each["name"] for machine in found["machines"] for each in machine["pods"]] == ["train-1"]
 
 
+def test_the_heading_adds_up_with_pods_that_no_plan_can_serve(cluster: Mounted):
+    with_pool(cluster)
+    waits(cluster, "train-0", schedulerName="volcano")
+    assert "1 pod that waits: would buy nothing; 1 pod is not served" in " ".join(plan(cluster).stdout.split())
+
+    waits(cluster, "train-1")
+    said = " ".join(plan(cluster).stdout.split())
+    assert "2 pods that wait: would buy 1 machine for $1.67 an hour; 1 pod is not served" in said
+    assert planned(cluster)["pods"] == 2
+
+
 def test_a_narrow_terminal_shows_the_price_and_the_pods(cluster: Mounted):
     with_pool(cluster)
     waits(cluster, "train-0")

@@ -79,7 +79,7 @@ class PodPlan:
     """What would be bought now for pods. Nothing is bought or written."""
 
     now: datetime  # by the API server's clock
-    pods: int = 0  # that were planned for
+    pods: int = 0  # that wait, with those that no plan can serve
     pools: tuple[PoolNote, ...] = ()  # empty: there is no GPUNodePool
     orders: tuple[Order, ...] = ()
     placed: tuple[PlacedPod, ...] = ()

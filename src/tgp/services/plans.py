@@ -190,7 +190,7 @@ def plan_of(world: TerminalWorld, question: PlanQuestion) -> PodPlan:
     skipped = tuple(_not_planned(world, question))
     return PodPlan(
         visible.now,
-        len(given.pods),
+        len(given.pods) + len(observation.demand.refused),
         tuple(_pool_notes(world, replicas.problems)),
         made.orders,
         tuple(sorted(placed, key=lambda each: each.pod.key)),
