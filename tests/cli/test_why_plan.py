@@ -106,6 +106,10 @@ def test_an_annotation_that_cannot_be_read_is_named_with_what_was_written(cluste
         (a_pod(owners=(OwnerRef("DaemonSet", "plugin", controller=True),)), "DaemonSet", "Nodes that exist"),
         (a_pod(unplaced_reason=""), "NotScheduledYet", "once it has found none"),
         (a_pod(requests=Resources(cpu_milli=100)), "NoGPU", "requests no GPU"),
+        (a_pod(scheduler="hal9000"), "AnotherScheduler", "pods of scheduler hal9000 are not planned for"),
+        (a_pod(scheduler="hal9000", unplaced_reason=""), "AnotherScheduler", "hal9000"),
+        (a_pod(scheduler="hal9000", requests=Resources(cpu_milli=100)), "NoGPU", "requests no GPU"),
+        (a_pod(claims_devices=True, unplaced_reason=""), "ResourceClaims", "request nvidia.com/gpu"),
         (a_pod(), "Waits", "a machine with a GPU"),
     ],
 )

@@ -91,6 +91,7 @@ class VisibleCluster:
     shapes: tuple[SeenShape, ...] = ()  # that the operator remembers
     unusable: tuple[UnusableMachine, ...] = ()  # the same
     spent: tuple[SpendEntry, ...] = ()  # machines that are gone, of this month and the one before
+    schedulers: frozenset[str] = SETTINGS.scheduler_names  # whose pods are planned for
 
 
 @dataclass(frozen=True, slots=True)

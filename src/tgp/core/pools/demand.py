@@ -94,7 +94,7 @@ def demand_of_pod(pod: Pod, schedulers: frozenset[str]) -> PodDemand | None:
         return None
     annotations, problems = read_annotations(pod)
     read = msgspec.structs.replace(pod, annotations=annotations)
-    return PodDemand(pod, read, _refusal(pod, schedulers), problems)
+    return PodDemand(pod, read, refusal_of(pod, schedulers), problems)
 
 
 def demand_of(
@@ -190,7 +190,8 @@ def _gpus(pod: Pod) -> tuple[str, ...]:
     return tuple(name for name, amount in pod.requests.others if amount > 0 and name.startswith(GPU_VENDORS))
 
 
-def _refusal(pod: Pod, schedulers: frozenset[str]) -> PoolReason | None:
+def refusal_of(pod: Pod, schedulers: frozenset[str]) -> PoolReason | None:
+    """Why no plan can serve a pod that requests GPUs; None: one may."""
     if pod.scheduler not in schedulers:
         names = ", ".join(sorted(schedulers))
         why = (
