@@ -40,6 +40,7 @@ from tgp.core.inventory.limits import COUNTED, USD
 from tgp.core.joining.talos.variables import VARIABLES
 from tgp.core.model import gpus
 from tgp.core.model.attempts import FINALIZER
+from tgp.core.model.regions import atlas
 
 API = "admissionregistration.k8s.io/v1"
 LABELS = "@labels@"  # replaced by the chart's own
@@ -245,7 +246,11 @@ MESH = (
 )
 WANTS = "params.spec.instanceRequirements"
 ALLOWED_GPUS = f"(has({WANTS}) && has({WANTS}.gpuTypes) ? {WANTS}.gpuTypes : [])"
-ALLOWED_REGIONS = f"(has({WANTS}) && has({WANTS}.regions) ? {WANTS}.regions : [])"
+REGIONS = json.dumps(atlas().regions)
+# A country or a provider's own name is in some region that its offers tell.
+ALLOWED_REGIONS = (
+    f"(has({WANTS}) && has({WANTS}.regions) && {WANTS}.regions.all(r, r in {REGIONS}) ? {WANTS}.regions : [])"
+)
 SPOT_ALLOWED = f"(has({WANTS}) && has({WANTS}.spotAllowed) && {WANTS}.spotAllowed)"
 ENABLED = "(!has(p.enabled) || p.enabled)"
 MODELS = json.dumps(dict(sorted(gpus.catalogue().models.items())))  # plain name → models: a literal of CEL, too

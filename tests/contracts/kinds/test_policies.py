@@ -37,6 +37,7 @@ from tgp.core.classes.semantic_validation import (
     NETWORK_RULE,
     NO_SPOT,
     NOT_COUNTED,
+    REGION_RULE,
     REQUIREMENTS_RULE,
     RULES,
     SCHEDULE_RULE,
@@ -238,7 +239,7 @@ def verdicts(real_server: RealApiServer, policies: bool) -> Verdicts:
 
 def _of_controller(rule: str) -> bool:
     """A rule of RULES that no policy has."""
-    return rule in {SCHEDULE_RULE, NETWORK_RULE, TIME_ZONE_RULE, BUDGET_RULE, REQUIREMENTS_RULE, HOST_RULE}
+    return rule in {SCHEDULE_RULE, NETWORK_RULE, TIME_ZONE_RULE, BUDGET_RULE, REQUIREMENTS_RULE, HOST_RULE, REGION_RULE}
 
 
 WORDS = {  # that a policy and the command share

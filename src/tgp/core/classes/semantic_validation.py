@@ -27,6 +27,8 @@ from tgp.core.inventory.limits import COUNTED, USD
 from tgp.core.joining.talos.template import foreign_actions
 from tgp.core.model import gpus
 from tgp.core.model.cron import NotASchedule, read_schedule
+from tgp.core.model.offer import UNKNOWN_REGION
+from tgp.core.model.regions import atlas
 
 OLDEST_TALOS, NEWEST_TALOS = (1, 10), (1, 14)
 
@@ -50,6 +52,7 @@ CLASS_GPU_RULE, CLASS_SPOT_RULE, NARROW_RULE, FREE_RULE = (
 )
 # Asked of no policy.
 TIME_ZONE_RULE, BUDGET_RULE, REQUIREMENTS_RULE, HOST_RULE = "time-zone", "budget", "requirements", "host"
+REGION_RULE = "region"
 
 # What policies and controllers say of one rule begins or ends with the same words; only the latter know nearest names.
 UNKNOWN_GPU = "is an unknown GPU model"
@@ -76,6 +79,7 @@ RULES = (
         "class_problems and so on",
         GPU_RULE,
     ),
+    SemanticProblem("an unknown region", "requirements on tgp.io/region", "pool_problems"),
     SemanticProblem(
         "a schedule cron cannot read", "budgets[].schedule, keepOn.schedule", "class_problems, pool_problems"
     ),
@@ -154,6 +158,8 @@ def pool_problems(pool: GPUNodePool) -> list[FieldError]:
     for place, requirement in enumerate(pool.spec.template.spec.requirements):
         if requirement.key == "tgp.io/gpu-type" and requirement.operator in {"In", "NotIn"}:
             problems += _unknown_gpus(requirement.values, f"spec.template.spec.requirements[{place}].values")
+        if requirement.key == "tgp.io/region" and requirement.operator in {"In", "NotIn"}:
+            problems += _unknown_regions(requirement.values, f"spec.template.spec.requirements[{place}].values")
     for place, budget in enumerate(pool.spec.disruption.budgets):
         if budget.schedule is not None:
             problems += _of_schedule(budget.schedule, f"spec.disruption.budgets[{place}].schedule")
@@ -334,6 +340,16 @@ def _unknown_gpus(names: Iterable[str], path: str) -> Iterator[FieldError]:
 
 def _unknown_gpu(name: str, path: str) -> FieldError:
     return FieldError(path, Reason.INVALID, f"{UNKNOWN_GPU}{_hint(gpus.nearest(name))}", _quoted(name), GPU_RULE)
+
+
+def _unknown_regions(names: Iterable[str], path: str) -> Iterator[FieldError]:
+    """Of the label tgp.io/region, which has tgp's names alone."""
+    known = (*atlas().regions, UNKNOWN_REGION)
+    for place, name in enumerate(names):
+        if name not in known:
+            hint = _hint(get_close_matches(name.lower(), known, n=3)) or f"; these are known: {', '.join(known)}"
+            detail = f"is an unknown region{hint}"
+            yield FieldError(f"{path}[{place}]", Reason.INVALID, detail, _quoted(name), REGION_RULE)
 
 
 def _not_counted(resources: Iterable[str], instead: str) -> Iterator[FieldError]:
