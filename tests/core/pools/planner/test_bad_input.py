@@ -115,7 +115,7 @@ REFUSED: dict[str, tuple[Callable[[], PlanInput], str]] = {
     ),
     "offers that do not tell their memory": (
         lambda: a_world(pods(1), a_market(on_sale("a", 1.0, memory_gib=0))),
-        "the pod requests 1.0 GiB memory, which no offer reports",
+        "the pod requests 1 GiB memory, which no offer reports",
     ),
     "offers without a place, and pods that want one": (
         lambda: a_world(
