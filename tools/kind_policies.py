@@ -20,25 +20,27 @@ from tgp.core.classes.semantic_validation import (
     FREE_MACHINES,
     FREE_RULE,
     GPU_RULE,
+    LIMIT_RULE,
     MESH_RULE,
-    MONEY_RULE,
     NAMESPACE_REFUSED,
     NAMESPACE_RULE,
     NARROW_RULE,
     NEWEST_TALOS,
-    NO_RESOURCE,
     NO_SPOT,
+    NOT_COUNTED,
     OLDEST_TALOS,
     SAME_VALUE,
+    THESE_ARE,
     UNKNOWN_GPU,
     UNSUPPORTED_TALOS,
     VARIABLES_RULE,
     VERSION_RULE,
 )
-from tgp.core.inventory.limits import USD
+from tgp.core.inventory.limits import COUNTED, USD
 from tgp.core.joining.talos.variables import VARIABLES
 from tgp.core.model import gpus
 from tgp.core.model.attempts import FINALIZER
+from tgp.core.model.regions import atlas
 
 API = "admissionregistration.k8s.io/v1"
 LABELS = "@labels@"  # replaced by the chart's own
@@ -109,9 +111,19 @@ POOL_GPUS = (
     "object.spec.template.spec.requirements.filter(r, r.key == 'tgp.io/gpu-type' && r.operator in ['In', 'NotIn'] && "
     "has(r.values)).map(r, r.values) : []"
 )
-NO_MONEY = (
-    f"!has(object.spec.limits) || !has(object.spec.limits.resources) || !({text(USD)} in object.spec.limits.resources)"
-)
+LIMITED = "(has(object.spec.limits) && has(object.spec.limits.resources) ? object.spec.limits.resources : {})"
+ALL_COUNTED = f"{LIMITED}.all(k, k in {json.dumps(COUNTED)})"
+
+
+def not_counted(instead: str) -> str:
+    """`instead`: of money among the resources, what limits it."""
+    first = f"{LIMITED}.filter(k, !(k in {json.dumps(COUNTED)}))[0]"
+    return (
+        f"'spec.limits.resources[' + {first} + ']: Forbidden: {NOT_COUNTED}' + "
+        f"({first} == {text(USD)} ? {text(f': {instead}')} : {text(f'; {THESE_ARE}')})"
+    )
+
+
 SUPPORTED = f"Invalid value: this Talos {UNSUPPORTED_TALOS}"
 NEAREST = "tgp check -f FILE names the nearest ones"
 
@@ -142,9 +154,9 @@ CLASS = (
         f"{NEAREST}' : {unknown_gpu('variables.gpus')}",
     ),
     Validation(
-        MONEY_RULE,
-        NO_MONEY,
-        text(f"spec.limits.resources[{USD}]: Forbidden: {NO_RESOURCE}: set spec.limits.maxHourlyCost"),
+        LIMIT_RULE,
+        ALL_COUNTED,
+        not_counted("set spec.limits.maxHourlyCost"),
     ),
 )
 POOL = (
@@ -154,12 +166,9 @@ POOL = (
         text(f"spec.template.spec.requirements: Invalid value: a value of tgp.io/gpu-type {UNKNOWN_GPU}; {NEAREST}"),
     ),
     Validation(
-        MONEY_RULE,
-        NO_MONEY,
-        text(
-            f"spec.limits.resources[{USD}]: Forbidden: {NO_RESOURCE}: money is limited by the class, "
-            "limits.maxHourlyCost"
-        ),
+        LIMIT_RULE,
+        ALL_COUNTED,
+        not_counted("money is limited by the class, limits.maxHourlyCost"),
     ),
 )
 REQUEST = (
@@ -237,7 +246,11 @@ MESH = (
 )
 WANTS = "params.spec.instanceRequirements"
 ALLOWED_GPUS = f"(has({WANTS}) && has({WANTS}.gpuTypes) ? {WANTS}.gpuTypes : [])"
-ALLOWED_REGIONS = f"(has({WANTS}) && has({WANTS}.regions) ? {WANTS}.regions : [])"
+REGIONS = json.dumps(atlas().regions)
+# A country or a provider's own name is in some region that its offers tell.
+ALLOWED_REGIONS = (
+    f"(has({WANTS}) && has({WANTS}.regions) && {WANTS}.regions.all(r, r in {REGIONS}) ? {WANTS}.regions : [])"
+)
 SPOT_ALLOWED = f"(has({WANTS}) && has({WANTS}.spotAllowed) && {WANTS}.spotAllowed)"
 ENABLED = "(!has(p.enabled) || p.enabled)"
 MODELS = json.dumps(dict(sorted(gpus.catalogue().models.items())))  # plain name → models: a literal of CEL, too

@@ -311,6 +311,33 @@ def test_what_pools_that_observe_would_buy_is_told_apart_and_stays_within_limits
     assert planned(cluster)["observedUsdPerHour"] == 1.67
 
 
+def test_room_that_a_pod_takes_is_not_promised_again_to_pools_that_observe(cluster: Mounted):
+    """One GPU is free on a Node, and two pods wait: one of them has room, and a machine is needed for the other."""
+    with_pool(cluster, mode="Observe")
+    allocatable = {"cpu": "8", "memory": "32Gi", "pods": "110", "nvidia.com/gpu": "1"}
+    is_on = {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": allocatable}
+    nodes = f"{cluster.url}/api/v1/nodes"
+    send(nodes, "POST", {"metadata": {"name": "gpu-1"}, "status": is_on})
+    send(f"{nodes}/gpu-1", "PATCH", {"spec": {"taints": None}}, "application/merge-patch+json")
+    for number in range(2):
+        waits(cluster, f"train-{number}")
+    found = planned(cluster)
+
+    assert [each["pod"]["name"] for each in found["placed"]] == ["train-0"]
+    assert [each["name"] for machine in found["machines"] for each in machine["pods"]] == ["train-1"]
+
+
+def test_the_heading_adds_up_with_pods_that_no_plan_can_serve(cluster: Mounted):
+    with_pool(cluster)
+    waits(cluster, "train-0", schedulerName="volcano")
+    assert "1 pod that waits: would buy nothing; 1 pod is not served" in " ".join(plan(cluster).stdout.split())
+
+    waits(cluster, "train-1")
+    said = " ".join(plan(cluster).stdout.split())
+    assert "2 pods that wait: would buy 1 machine for $1.67 an hour; 1 pod is not served" in said
+    assert planned(cluster)["pods"] == 2
+
+
 def test_a_narrow_terminal_shows_the_price_and_the_pods(cluster: Mounted):
     with_pool(cluster)
     waits(cluster, "train-0")
@@ -341,6 +368,16 @@ def test_a_command_in_a_note_is_for_the_same_cluster(cluster: Mounted):
 
     said = " ".join(plan(cluster).stdout.split())
     assert f"pool ml/other buys nothing now: see tgp why --kubeconfig {cluster.kubeconfig} pool/ml/other" in said
+
+
+def test_a_pool_that_the_operator_refuses_for_its_time_zone_promises_nothing(cluster: Mounted):
+    budget = {"nodes": "0", "schedule": "0 9 * * 1-5", "duration": "8h", "timeZone": "Mars/Olympus"}
+    with_pool(cluster, disruption={"budgets": [budget]})
+    waits(cluster, "train-0")
+    found = planned(cluster)
+
+    assert found["machines"] == []
+    assert "is not an IANA time zone" in plan(cluster).stdout
 
 
 @pytest.mark.parametrize(

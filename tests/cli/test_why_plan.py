@@ -86,6 +86,17 @@ def test_a_pod_with_its_own_price_a_gang_and_an_event_says_so(cluster: Mounted):
     assert "not served  gang ml/ring: 1 of 2 pods exist; machines are bought once all 2 are pending" in said
 
 
+@pytest.mark.parametrize("price", ["0,05", "cheap", "-1"])
+def test_an_annotation_that_cannot_be_read_is_named_with_what_was_written(cluster: Mounted, price: str):
+    with_pool(cluster)
+    waits(cluster, "train-0", annotations={"tgp.io/max-price": price})
+    said = " ".join(why(cluster, "pod/train-0").stdout.split())
+
+    assert f"ignored Annotation tgp.io/max-price is ignored: '{price}' is no price in dollars per GPU and hour" in said
+    [ignored] = json.loads(why(cluster, "pod/train-0", "-o", "json").stdout)["ignored"]
+    assert ignored.startswith(f"Annotation tgp.io/max-price is ignored: '{price}'")
+
+
 @pytest.mark.parametrize(
     ("pod", "reason", "words"),
     [
@@ -95,6 +106,10 @@ def test_a_pod_with_its_own_price_a_gang_and_an_event_says_so(cluster: Mounted):
         (a_pod(owners=(OwnerRef("DaemonSet", "plugin", controller=True),)), "DaemonSet", "Nodes that exist"),
         (a_pod(unplaced_reason=""), "NotScheduledYet", "once it has found none"),
         (a_pod(requests=Resources(cpu_milli=100)), "NoGPU", "requests no GPU"),
+        (a_pod(scheduler="hal9000"), "AnotherScheduler", "pods of scheduler hal9000 are not planned for"),
+        (a_pod(scheduler="hal9000", unplaced_reason=""), "AnotherScheduler", "hal9000"),
+        (a_pod(scheduler="hal9000", requests=Resources(cpu_milli=100)), "NoGPU", "requests no GPU"),
+        (a_pod(claims_devices=True, unplaced_reason=""), "ResourceClaims", "request nvidia.com/gpu"),
         (a_pod(), "Waits", "a machine with a GPU"),
     ],
 )

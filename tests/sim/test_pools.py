@@ -175,6 +175,20 @@ def test_a_pool_that_observes_says_what_it_would_buy_and_buys_nothing():
         assert "launch nothing: default/pool-0" in text
 
 
+def test_room_that_another_pod_takes_is_not_counted_again_for_a_pool_that_observes():
+    """Once a machine is on its way to one pod, the other needs one of its own."""
+    with sim_env("observe-room") as env:
+        begin(env, limits={"resources": {"nodes": 1}})
+        a_pool(env.world, "look", "rented", mode="Observe")
+        asks(env, "train-0")
+        env.until(lambda: len(requests(env)) == 1, minutes=1)
+        asks(env, "train-1")
+        env.world.run(minutes=1)
+
+        (row,) = pool_of(env, "look")["status"]["wouldBuy"]
+        assert row["count"] == 1
+
+
 def test_what_an_observing_pool_would_have_cost_is_added_up_and_survives_a_restart():
     """Counted while pods wait, in few writes; the next process goes on from the status."""
     with sim_env("observed cost") as env:

@@ -12,10 +12,11 @@ from tests.sim.cluster.manifests import a_pod
 from tests.sim.lifecycle.a_world import POWER, SimEnv, sim_env
 from tests.sim.with_pools import asks as asks_for_any
 from tests.sim.with_pools import begin, events_of, requests, runs
-from tgp.api.resource import NODE, POD
+from tgp.api.resource import GPU_NODE_CLASS, NODE, POD
 from tgp.sim.clouds.cloud_faults import CloudVerb
 from tgp.sim.clouds.webhook import WebhookReceiver, settings_at
 from tgp.sim.clouds.webhook.machines import build_of, name_of
+from tgp.sim.node_bootstrap import NodeFault
 
 SOON_IDLE = {"consolidateAfter": "5m"}
 
@@ -269,6 +270,21 @@ def test_a_box_that_is_found_on_is_taken_over_without_a_call_and_goes_off_when_i
         assert switched_on(env) == 0
         assert requests(env) == []
         assert env.node("cellar-1") is not None
+
+
+def test_an_ordinary_worker_that_a_class_names_is_neither_drained_nor_switched_off():
+    """It is Ready, has no GPU, and its pods are not ours."""
+    with sim_env("ordinary", "webhook") as env:
+        begin_owned(env)
+        env.node_bootstrap.node_faults.aim(NodeFault.NO_GPUS)
+        receiver(env).switch_on_by_hand("cellar-1")
+        env.world.run(minutes=60)
+
+        assert (switched_on(env), switched_off(env)) == (0, 0)
+        assert not env.node("cellar-1")["spec"].get("unschedulable")
+        conditions = env.world.api.local_api.get(GPU_NODE_CLASS, "", "rented")["status"]["conditions"]
+        (refused,) = [each["message"] for each in conditions if each["type"] == "MachinesRefused"]
+        assert "Node cellar-1 is Ready and has no GPU" in refused
 
 
 def test_a_box_that_is_switched_off_by_hand_is_lost_and_its_node_stays():

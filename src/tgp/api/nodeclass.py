@@ -336,7 +336,10 @@ class ClassLimits(ApiStruct, frozen=True, kw_only=True):
     resources: Annotated[
         Quantities,
         Field(
-            doc='Maximum resources of all machines together, such as {"nvidia.com/gpu": 16, "memory": "2Ti"}.',
+            doc=(
+                "Maximum resources of all machines together: nvidia.com/gpu, amd.com/gpu, cpu, memory, nodes. Example: "
+                '{"nvidia.com/gpu": 16, "memory": "2Ti"}.'
+            ),
             max_properties=32,
             rules=(cel.QUALIFIED_KEYS,),
         ),

@@ -266,8 +266,8 @@ class PoolLimits(ApiStruct, frozen=True, kw_only=True):
         Quantities,
         Field(
             doc=(
-                "Maximum resources of all its machines together: nvidia.com/gpu, cpu, memory, nodes. Example: "
-                '{"nvidia.com/gpu": 8, "nodes": 4}.'
+                "Maximum resources of all its machines together: nvidia.com/gpu, amd.com/gpu, cpu, memory, nodes. "
+                'Example: {"nvidia.com/gpu": 8, "nodes": 4}.'
             ),
             max_properties=32,
             rules=(cel.QUALIFIED_KEYS,),

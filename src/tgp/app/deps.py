@@ -133,13 +133,14 @@ def make_deps(
     kinds_not_compared: Callable[[], str],
 ) -> Deps:
     http = leader_http(environment.dial, fence)
+    hosts = HostRules(settings.power_allowed_hosts, environment.api_server)
     clouds = AllClouds(
         http,
         clock,
         environment.entropy,
         environment.resolver,
         PrometheusCloudMetrics(metrics),
-        hosts=HostRules(settings.power_allowed_hosts, environment.api_server),
+        hosts=hosts,
     )
     return Deps(
         settings=FeatureSettings(
@@ -161,6 +162,7 @@ def make_deps(
             settings.batch_max,
             tuple(read_repair_rule(each) for each in settings.repair_conditions),
             settings.node_groups,
+            hosts,
         ),
         cluster=cluster,
         clouds=clouds,

@@ -41,6 +41,7 @@ from tgp.controllers.market.reconciler import MarketState
 from tgp.controllers.pools.indexes import BY_CLASS, GANG_PODS, WAITING_PODS, by_class, by_gang, by_waiting
 from tgp.controllers.requests.indexes import INDEXES, NODES_BY_MACHINE, PODS_BY_NODE, by_machine, by_node_name
 from tgp.controllers.requests.leader_guard import LeaderGuard
+from tgp.core.classes.power_hosts import STRICT, HostRules
 from tgp.core.disruption.health import RepairRule
 from tgp.core.model.identity import KUBE_SYSTEM, cluster_id
 from tgp.core.model.kube_object import KubeObject
@@ -84,6 +85,7 @@ class FeatureSettings(msgspec.Struct, frozen=True):
     batch_max: timedelta = timedelta(seconds=10)
     repair_rules: tuple[RepairRule, ...] = ()  # conditions of Nodes for which a pool replaces a machine
     node_groups: tuple[NodeGroup, ...] = ()  # machines you own, as the environment and the settings file name them
+    hosts: HostRules = STRICT  # that endpoints of these machines may have
 
 
 @dataclass(frozen=True)

@@ -148,7 +148,8 @@ class OperatorView:
         now, copied = self.reads.now(), Stores()
         await fill(copied.pools, self.stores.pools.values())
         await fill(copied.requests, self.stores.requests.values())
-        return TerminalWorld(VisibleCluster(copied, now, await self.reads.hold()), self.observer.observe(now))
+        visible = VisibleCluster(copied, now, await self.reads.hold(), schedulers=self.observer.scheduler_names)
+        return TerminalWorld(visible, self.observer.observe(now))
 
     # -- why -----------------------------------------------------------------------------------------------------------
 
@@ -181,8 +182,9 @@ class OperatorView:
         from tgp.services.plans import plan_of
 
         pod = _found("pod", key, self.stores.pods)
-        if state_of(pod)[0] != WAITS:
-            visible = VisibleCluster(self.stores, self.reads.now(), await self.reads.hold())
+        schedulers = self.observer.scheduler_names
+        if state_of(pod, schedulers)[0] != WAITS:
+            visible = VisibleCluster(self.stores, self.reads.now(), await self.reads.hold(), schedulers=schedulers)
             home = self.stores.namespaces.get(ObjectKey("", key.namespace))
             gated = GATE in pod.gates and not (pod.node or pod.finished or pod.deleting)
             labels = home.labels if home is not None else None

@@ -51,7 +51,8 @@ async def owned_machine(reads: ClusterReads, name: str) -> OwnedMachineState:
         raise Forbidden(
             "listing GPURequests of every namespace is not allowed: whether one uses the machine is unknown"
         )
-    users = (each.key for each in requests if machine_named_by(each) == name and not _over(each))
+    user = next((each.key for each in requests if machine_named_by(each) == name and not _over(each)), None)
+    nodes_there = {name: node} if node is not None else {}
     hold = await reads.hold()
     stopped = f"all purchases are paused ({hold}): tgp release" if hold is not None else ""
     if not stopped and record.value.spec.suspend:
@@ -61,8 +62,8 @@ async def owned_machine(reads: ClusterReads, name: str) -> OwnedMachineState:
         record.key.name,
         node,
         tuple(pod for pod in running if not (pod.finished or pod.of_daemon_set or pod.mirror)),
-        next(users, None),
-        refused_machines(record.value, classes, {name: node} if node is not None else {}).get(name, ""),
+        user,
+        refused_machines(record.value, classes, nodes_there, (name,) if user is not None else ()).get(name, ""),
         stopped,
     )
 

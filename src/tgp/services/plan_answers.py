@@ -79,7 +79,7 @@ class PodPlan:
     """What would be bought now for pods. Nothing is bought or written."""
 
     now: datetime  # by the API server's clock
-    pods: int = 0  # that were planned for
+    pods: int = 0  # that wait, with those that no plan can serve
     pools: tuple[PoolNote, ...] = ()  # empty: there is no GPUNodePool
     orders: tuple[Order, ...] = ()
     placed: tuple[PlacedPod, ...] = ()
@@ -124,6 +124,7 @@ class PodEnquiry:
     own_price_until: datetime | None = None  # None: without end
     gang: str = ""
     events: tuple[Event, ...] = ()  # of purchases for it, the oldest first
+    ignored: tuple[str, ...] = ()  # annotations that cannot be read, and so count as absent
 
     @property
     def order(self) -> Order | None:

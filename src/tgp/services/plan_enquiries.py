@@ -27,7 +27,7 @@ from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
 from tgp.core.model.workload import PodDisruptionBudget
 from tgp.core.pools.capacity import ENDED
-from tgp.core.pools.demand import asks_for_gpus, read_annotations
+from tgp.core.pools.demand import asks_for_gpus, read_annotations, refusal_of, requests_gpus
 from tgp.core.pools.nodepool import buys_nothing
 from tgp.core.pools.orders import anchor_of, bought_for, slot_number
 from tgp.core.pools.planner.classes import gang_of
@@ -38,14 +38,14 @@ from tgp.core.requests.node_state import users
 from tgp.core.requests.own_node import owners_of
 from tgp.core.requests.protection import protection_of
 from tgp.services.plan_answers import NodeEnquiry, PodEnquiry, PodPlan, PoolEnquiry, PoolNote
-from tgp.services.plan_world import TerminalWorld, VisibleCluster
+from tgp.services.plan_world import SETTINGS, TerminalWorld, VisibleCluster
 
 BUDGET_GATE = "BudgetGate"  # the reason of a pod that waits for hours of a budget
 WAITS = "Waits"  # the reason of a pod that machines may be bought for
 PURCHASE_EVENTS = frozenset({"TriggeredScaleUp", "NotTriggerScaleUp"})
 
 
-def state_of(pod: Pod) -> tuple[str, str]:
+def state_of(pod: Pod, schedulers: frozenset[str] = SETTINGS.scheduler_names) -> tuple[str, str]:
     """Whether machines may be bought for a pod, and why not: a reason and a message."""
     if pod.finished:
         return pod.phase, "the pod has ended"
@@ -58,6 +58,9 @@ def state_of(pod: Pod) -> tuple[str, str]:
     if pod.gates:
         why = f"the removal of its scheduling gates ({', '.join(pod.gates)}): before that nothing is bought for it"
         return "SchedulingGated", why
+    refusal = refusal_of(pod, schedulers) if requests_gpus(pod) else None
+    if refusal is not None:  # whether its scheduler has looked for a Node or not
+        return refusal.reason, refusal.message
     if not pod.unschedulable:
         return "NotScheduledYet", "the scheduler to look for a Node: machines are bought once it has found none"
     if not asks_for_gpus(pod):
@@ -90,8 +93,9 @@ def pod_enquiry(
     events: tuple[Event, ...] | None,
     refusal: tuple[str, str] | None,
 ) -> PodEnquiry:
-    reason, message = refusal or state_of(pod)
-    read = msgspec.structs.replace(pod, annotations=read_annotations(pod)[0])
+    reason, message = refusal or state_of(pod, visible.schedulers)
+    annotations, ignored = read_annotations(pod)
+    read = msgspec.structs.replace(pod, annotations=annotations)
     requests = visible.stores.requests
     uid = uid_text(pod.uid)
     return PodEnquiry(
@@ -106,6 +110,7 @@ def pod_enquiry(
         own_price_until(read),
         gang_of(read),
         tuple(each for each in events or () if each.reason in PURCHASE_EVENTS),
+        ignored,
     )
 
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TypeVar
+from zoneinfo import available_timezones
 
 import msgspec
 
@@ -65,8 +66,10 @@ from tgp.services.plan_answers import PlanQuestion
 from tgp.services.purchase_preview import known_offers, without_regions
 from tgp.services.request_answers import PriceSource
 
-# Of the operator's settings only the defaults are known here.
-SETTINGS = FeatureSettings(namespace="", identity="", lease_duration=timedelta())
+# Of the operator's settings only the defaults are known here, and the time zones are those of this machine.
+SETTINGS = FeatureSettings(
+    namespace="", identity="", lease_duration=timedelta(), time_zones=lambda: frozenset(available_timezones())
+)
 
 UNTOLD_SIZES = (
     "no API key in this terminal, so only the cheapest machine of each model is known, from the class's status; "
@@ -88,6 +91,7 @@ class VisibleCluster:
     shapes: tuple[SeenShape, ...] = ()  # that the operator remembers
     unusable: tuple[UnusableMachine, ...] = ()  # the same
     spent: tuple[SpendEntry, ...] = ()  # machines that are gone, of this month and the one before
+    schedulers: frozenset[str] = SETTINGS.scheduler_names  # whose pods are planned for
 
 
 @dataclass(frozen=True, slots=True)

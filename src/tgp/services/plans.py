@@ -21,7 +21,7 @@ from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.placement import Affinity, NodeTerm
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import ObjectRecord, uid_text
-from tgp.core.pools.capacity import living
+from tgp.core.pools.capacity import living, with_placed
 from tgp.core.pools.limits import after_orders
 from tgp.core.pools.orders import anchor_of
 from tgp.core.pools.planner.plan import plan
@@ -190,7 +190,7 @@ def plan_of(world: TerminalWorld, question: PlanQuestion) -> PodPlan:
     skipped = tuple(_not_planned(world, question))
     return PodPlan(
         visible.now,
-        len(given.pods),
+        len(given.pods) + len(observation.demand.refused),
         tuple(_pool_notes(world, replicas.problems)),
         made.orders,
         tuple(sorted(placed, key=lambda each: each.pod.key)),
@@ -254,7 +254,7 @@ def _combined(replicas: _Replicas, observing: tuple[PlannedPool, ...]) -> _Combi
         return _Combined(first.orders, first.placed, (), first)
     pools = {each.key: each.pool for each in (*world.pools, *observing)}
     limits = after_orders(world.limits, (*first.orders, *replicas.observed), pools)
-    rooms = (*world.capacity, *replicas.rooms)
+    rooms = (*with_placed(world.capacity, world.pods, first.placed), *replicas.rooms)
     second = plan(replace(world, pods=left, pools=observing, capacity=rooms, limits=limits))
     reasons = {uid_text(each.pod.uid): each for each in first.unserved}
     unserved = tuple(_with_reasons(each, reasons[uid_text(each.pod.uid)]) for each in second.unserved)

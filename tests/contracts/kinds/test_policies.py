@@ -29,13 +29,15 @@ from tgp.core.classes.semantic_validation import (
     FREE_MACHINES,
     FREE_RULE,
     GPU_RULE,
-    MONEY_RULE,
+    HOST_RULE,
+    LIMIT_RULE,
     NAMESPACE_REFUSED,
     NAMESPACE_RULE,
     NARROW_RULE,
     NETWORK_RULE,
-    NO_RESOURCE,
     NO_SPOT,
+    NOT_COUNTED,
+    REGION_RULE,
     REQUIREMENTS_RULE,
     RULES,
     SCHEDULE_RULE,
@@ -44,6 +46,7 @@ from tgp.core.classes.semantic_validation import (
     UNSUPPORTED_TALOS,
     VERSION_RULE,
 )
+from tgp.core.inventory.limits import COUNTED
 from tgp.core.joining.talos.variables import VARIABLES
 from tgp.core.model import gpus
 from tgp.core.reports.manifest_verdict import Surroundings, verdict
@@ -140,6 +143,7 @@ BAD_LINES = (
     "q: '{{.Values.x}} {{.NodeName}}'",
     "r: '{{NodeName}}'",
 )
+UNCOUNTED = ("usd", "gpu", "nvidia.com/gpus", "ephemeral-storage")
 IMAGES = ("v1.10.5", "ghcr.io/siderolabs/talos:v1.14.0-alpha.1", "v1.9.9", "v1.15.0", "v2.10.0", "v1.12.0")
 
 
@@ -147,8 +151,9 @@ def changed(kind: Kind, made: dict[str, Any], choice: random.Random) -> dict[str
     """Of a manifest that the CRD accepts: values that only policies and controllers judge."""
     spec = made["spec"]
     gpu = choice.choice(GOOD_GPUS if choice.random() < 0.7 else BAD_GPUS)
-    if choice.random() < 0.2:
-        spec.setdefault("limits", {}).setdefault("resources", {})["usd" if choice.random() < 0.5 else "cpu"] = 3
+    if choice.random() < 0.4 or (spec.get("limits") or {}).get("resources"):
+        name = choice.choice(COUNTED if choice.random() < 0.7 else UNCOUNTED)
+        spec.setdefault("limits", {})["resources"] = {name: 3}
     if kind is BUDGET:
         spec.pop("limits", None)
         if "quota" in spec and choice.random() < 0.5:
@@ -234,13 +239,13 @@ def verdicts(real_server: RealApiServer, policies: bool) -> Verdicts:
 
 def _of_controller(rule: str) -> bool:
     """A rule of RULES that no policy has."""
-    return rule in {SCHEDULE_RULE, NETWORK_RULE, TIME_ZONE_RULE, BUDGET_RULE, REQUIREMENTS_RULE}
+    return rule in {SCHEDULE_RULE, NETWORK_RULE, TIME_ZONE_RULE, BUDGET_RULE, REQUIREMENTS_RULE, HOST_RULE, REGION_RULE}
 
 
 WORDS = {  # that a policy and the command share
     GPU_RULE: UNKNOWN_GPU,
     VERSION_RULE: UNSUPPORTED_TALOS,
-    MONEY_RULE: NO_RESOURCE,
+    LIMIT_RULE: NOT_COUNTED,
     NAMESPACE_RULE: NAMESPACE_REFUSED,
     NARROW_RULE: CLASS_HAS_ONLY,
     FREE_RULE: FREE_MACHINES,

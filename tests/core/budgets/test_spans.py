@@ -18,11 +18,10 @@ from tgp.core.budgets.spans import (
     sight_in_list,
 )
 from tgp.core.budgets.weights import Weights
-from tgp.core.model.node import Node
+from tgp.core.model.node import OFF_SINCE, REQUEST_UID, Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import COUNTED, FAILED, RUNNING, SUCCEEDED, Pod
 from tgp.core.model.resources import Resources
-from tgp.core.requests.node_metadata import OFF_SINCE, REQUEST_UID
 
 RESOURCE = "nvidia.com/gpu"
 GPU, CPU = Weights(RESOURCE), Weights("cpu")

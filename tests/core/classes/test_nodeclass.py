@@ -96,6 +96,21 @@ def test_money_among_the_resources_is_refused_and_its_field_named():
     assert "spec.limits.maxHourlyCost" in verdict.message
 
 
+def test_a_resource_that_no_limit_counts_is_refused_with_the_nearest_that_one_does():
+    ready = judged(limits={"resources": {"nvidia.com/gpus": 1, "gpu": 1, "node": 1, "cpu": 4}})["Ready"]
+
+    assert (ready.status, ready.reason) == (False, "InvalidSpec")
+    for said in (
+        "spec.limits.resources[nvidia.com/gpus]: Forbidden: is not counted; did you mean nvidia.com/gpu?",
+        "spec.limits.resources[gpu]: Forbidden: is not counted; did you mean nvidia.com/gpu, amd.com/gpu?",
+        "spec.limits.resources[node]: Forbidden: is not counted; did you mean nodes?",
+    ):
+        assert said in ready.message
+    assert "[cpu]" not in ready.message
+    far = judged(limits={"resources": {"hugepages-2Mi": 1}})["Ready"].message
+    assert "is not counted; these are: nvidia.com/gpu, amd.com/gpu, cpu, memory, nodes" in far
+
+
 def test_everything_that_is_missing_is_said_at_once():
     """Close one gap, wait, read of the next: five rounds where one would do."""
     verdict = judged(

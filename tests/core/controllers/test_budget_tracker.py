@@ -18,12 +18,11 @@ from tgp.core.budgets.packing import pack
 from tgp.core.budgets.spans import seconds
 from tgp.core.model.identity import CLUSTER_DIGITS
 from tgp.core.model.kube_object import KubeObject
-from tgp.core.model.node import Node
+from tgp.core.model.node import OFF_SINCE, REQUEST_UID, Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import RUNNING, Pod
 from tgp.core.model.resources import Resources
 from tgp.core.model.token import token_for
-from tgp.core.requests.node_metadata import OFF_SINCE, REQUEST_UID
 from tgp.core.requests.node_state import provider_id_of, read_provider_id
 
 TEAM = {"team": "a"}

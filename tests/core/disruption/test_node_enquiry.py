@@ -8,10 +8,10 @@ from tests.core.pools.builders import NOW, POOL_UID, a_node, a_pool, ago, an_att
 from tgp.controllers.deps import Stores
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.labels import selector
+from tgp.core.model.node import REQUEST_UID
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import OwnerRef
 from tgp.core.model.workload import PodDisruptionBudget
-from tgp.core.requests.node_metadata import REQUEST_UID
 from tgp.services.plan_answers import NodeEnquiry
 from tgp.services.plan_enquiries import node_enquiry
 from tgp.services.plan_world import VisibleCluster

@@ -109,9 +109,15 @@ def test_a_pool_has_limits_of_its_own_with_the_same_numbers():
     }
 
 
-def test_a_resource_of_the_name_usd_is_not_read_as_money():
-    assert shortage(PoolLimits(resources={"usd": 1}), usage_of([ONE]), WANTED) == ""
-    assert rooms_left(ClassLimits(resources={"usd": 1}), usage_of([ONE])) == []
+@pytest.mark.parametrize("name", ["usd", "gpu", "node", "nvidia.com/gpus"])
+def test_a_limit_of_something_that_is_not_counted_leaves_no_room(name):
+    """A limit that cannot be counted is not the same as no limit; and usd among resources is no money."""
+    limits = PoolLimits(resources={name: 1000, "nodes": 1000})
+
+    assert shortage(limits, NOTHING_USED, WANTED) == f"limits.resources[{name}] is 1000, a resource that is not counted"
+    rooms = {room.resource: room.left for room in rooms_left(limits, NOTHING_USED)}
+    assert rooms == {"nodes": 1000, f"resources[{name}]": 0}
+    assert headroom_microusd(ClassLimits(resources={"usd": 1}), NOTHING_USED) is None
 
 
 def test_what_is_left_of_each_limit():

@@ -156,8 +156,13 @@ def test_pods_that_say_the_same_share_one_mapping():
     assert read_annotations(one)[0] is read_annotations(other)[0]
 
 
-def test_a_size_without_a_gang_means_nothing():
-    assert dict(read_annotations(a_pod(annotations={GANG_SIZE: "4"}))[0]) == {}
+def test_a_size_without_a_gang_means_nothing_and_is_said():
+    found = demanded(a_pod(annotations={GANG_SIZE: "4"}))
+
+    assert dict(found.pods[0].annotations) == {}
+    why = "Annotation tgp.io/gang-size is ignored: it says how many pods tgp.io/gang has, which is absent"
+    assert [each.message for each in found.ignored] == [why]
+    assert demanded(a_pod(annotations={GANG: "", GANG_SIZE: "4"})).ignored == ()  # taken out of a gang
 
 
 def test_asking_is_seen_without_a_plan():

@@ -9,7 +9,8 @@ from tgp.api.nodeclass import ClassLimits
 from tgp.api.nodepool import GPUNodePool, GPUNodePoolSpec, PoolLimits
 from tgp.core.inventory.limits import Reservation, usage_of
 from tgp.core.model.object_key import ObjectKey
-from tgp.core.pools.limits import after_orders, expected_reservation, limit_rooms
+from tgp.core.model.resources import amount_text
+from tgp.core.pools.limits import after_orders, expected_reservation, limit_amount, limit_rooms
 from tgp.core.pools.planner.world import LimitRoom
 
 POOL = ObjectKey("default", "train")
@@ -60,3 +61,20 @@ def test_orders_leave_less_of_the_limits_that_count_them():
     found = after_orders(rooms, (order, order), {order.pool: pool})
 
     assert [each.left for each in found] == [1, 290_000, 3]
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (amount_text(GPU, float(1 << 50)), "1125899906842624 nvidia.com/gpu"),
+        (amount_text("memory", float(1 << 50)), "1048576 GiB memory"),
+        (amount_text("memory", 15.62 * (1 << 30)), "15.6 GiB memory"),
+        (amount_text("cpu", 3_500.0), "3.5 CPU"),
+        (amount_text("cpu", 2_000_000_000.0), "2000000 CPU"),
+        (limit_amount("memory", 1 << 50), "1048576 GiB"),
+        (limit_amount("cpu", 1_234_567_000), "1234567 CPU"),
+        (limit_amount("cpu", 100_000), "100 CPU"),
+    ],
+)
+def test_amounts_have_no_exponent_and_no_zeros_at_their_end(said, expected):
+    assert said == expected

@@ -9,7 +9,7 @@ from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.nodepool import GPUNodePool
 from tgp.core.classes.can_buy import CANNOT_BUY
 from tgp.core.model.conditions import ConditionUpdate
-from tgp.core.pools.nodepool import OWNED, PoolObservation, judge_pool
+from tgp.core.pools.nodepool import OWNED, PoolObservation, buys_nothing, judge_pool
 
 READY = ConditionUpdate("Ready", True, "Valid", "")
 
@@ -132,10 +132,13 @@ def test_a_class_may_choose_the_namespaces_it_serves():
     ],
 )
 def test_what_no_machine_could_satisfy_is_said(requirements, class_spec, words):
-    verdict = judged(a_pool(requirements), a_class(**class_spec))["Unsatisfiable"]
+    verdicts = judged(a_pool(requirements), a_class(**class_spec))
 
-    assert (verdict.status, verdict.reason) == (True, "NoSuchMachine")
-    assert words in verdict.message
+    assert (verdicts["Unsatisfiable"].status, verdicts["Unsatisfiable"].reason) == (True, "NoSuchMachine")
+    assert words in verdicts["Unsatisfiable"].message
+    assert (verdicts["Ready"].status, verdicts["Ready"].reason) == (False, "Unsatisfiable")
+    assert verdicts["Ready"].message == verdicts["Unsatisfiable"].message
+    assert buys_nothing(verdicts["Ready"])
 
 
 @pytest.mark.parametrize(
@@ -146,6 +149,8 @@ def test_what_no_machine_could_satisfy_is_said(requirements, class_spec, words):
         ([needs("tgp.io/gpu-type", "rtx 4090")], {"instanceRequirements": {"gpuTypes": ["RTX4090"]}}),
         ([needs("tgp.io/spot", "true")], {"instanceRequirements": {"spotAllowed": True}}),
         ([needs("tgp.io/gpu-type", "RTX3090", operator="NotIn")], {}),
+        ([needs("tgp.io/region", "us-west")], {"instanceRequirements": {"regions": ["US"]}}),  # a country
+        ([needs("tgp.io/region", "us-west")], {"instanceRequirements": {"regions": ["US-CA-2"]}}),  # a provider's name
     ],
 )
 def test_a_family_a_spelling_and_a_permission_are_no_contradiction(requirements, class_spec):
@@ -178,12 +183,30 @@ def test_an_unknown_gpu_keeps_the_pool_from_being_ready():
     assert "RTX4090" in verdict.message
 
 
+@pytest.mark.parametrize("operator", ["In", "NotIn"])
+def test_an_unknown_region_keeps_the_pool_from_being_ready(operator):
+    verdict = judged(a_pool([needs("tgp.io/region", "us-wst", operator=operator)]))["Ready"]
+
+    assert (verdict.status, verdict.reason) == (False, "InvalidSpec")
+    assert 'requirements[0].values[0]: Invalid value: "us-wst": is an unknown region; did you mean us-west' in (
+        verdict.message
+    )
+    assert judged(a_pool([needs("topology.kubernetes.io/region", "homelab")]))["Ready"].reason == "Valid"
+
+
 def test_money_among_the_resources_keeps_the_pool_from_being_ready():
     verdict = judged(a_pool(limits={"resources": {"usd": 4, "nodes": 2}}))["Ready"]
 
     assert verdict.reason == "InvalidSpec"
-    assert "spec.limits.resources[usd]: Forbidden: is no resource" in verdict.message
+    assert "spec.limits.resources[usd]: Forbidden: is not counted" in verdict.message
     assert "limits.maxHourlyCost" in verdict.message
+
+
+def test_a_resource_that_no_limit_counts_keeps_the_pool_from_being_ready():
+    verdict = judged(a_pool(limits={"resources": {"gpu": 1, "amd.com/gpu": 2, "memory": "1Ti"}}))["Ready"]
+
+    assert verdict.reason == "InvalidSpec"
+    assert verdict.message.startswith("spec.limits.resources[gpu]: Forbidden: is not counted; did you mean nvidia.com/")
 
 
 def test_an_unknown_time_zone_keeps_the_pool_from_being_ready():

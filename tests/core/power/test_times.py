@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 
 from tgp.api.owned_machine import CronWindow, PowerMachine
-from tgp.core.model.node import Node
+from tgp.core.model.node import OFF_SINCE, Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.power.times import keep_on, stays_off_until, stays_on_until
-from tgp.core.requests.node_metadata import OFF_SINCE
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)  # a Monday
 MINUTE = timedelta(minutes=1)

@@ -74,13 +74,16 @@ def test_a_class_that_is_missing_is_named_where_all_classes_are_known(manifest):
     ("row", "said"),
     [
         ({"key": "tgp.io/gpu-type", "operator": "In", "values": ["H100"]}, "tgp.io/gpu-type: the class has only A100-"),
-        ({"key": "tgp.io/region", "operator": "In", "values": ["us"]}, "tgp.io/region: the class has only eu"),
+        (
+            {"key": "tgp.io/region", "operator": "In", "values": ["us-west"]},
+            "tgp.io/region: the class has only eu-west",
+        ),
         ({"key": "tgp.io/capacity-type", "operator": "In", "values": ["spot"]}, "the class has only on-demand"),
         ({"key": "tgp.io/gpu-type", "operator": "In", "values": ["A100"]}, ""),
     ],
 )
 def test_a_pool_that_asks_for_more_than_its_class_allows_is_refused(row, said):
-    node_class = a_class(instanceRequirements={"gpuTypes": ["A100"], "regions": ["eu"]})
+    node_class = a_class(instanceRequirements={"gpuTypes": ["A100"], "regions": ["eu-west"]})
     found = told(a_pool(row), node_class)
 
     assert bool(found) is bool(said)
@@ -88,7 +91,7 @@ def test_a_pool_that_asks_for_more_than_its_class_allows_is_refused(row, said):
 
 
 def test_a_pool_that_pays_nothing_and_one_that_contradicts_itself_are_refused():
-    rows = [{"key": "tgp.io/region", "operator": "In", "values": [value]} for value in "xy"]
+    rows = [{"key": "tgp.io/region", "operator": "In", "values": [value]} for value in ("us-west", "us-east")]
 
     assert told(a_pool(maxHourlyPrice="0"), a_class()) == [
         "spec.maxHourlyPrice: Forbidden: is 0, and every machine of the class costs more"
@@ -123,6 +126,15 @@ def test_a_time_zone_that_is_unknown_is_refused():
     assert said.startswith(
         "spec.quota.timeZone: Invalid value: Mars/Olympus is not a time zone that the operator knows"
     )
+
+
+def test_an_endpoint_that_is_never_called_is_refused():
+    urls = {"scaleUpEndpoint": "http://169.254.169.254/latest", "scaleDownEndpoint": "http://power-api/off"}
+    machines = [{"name": "box", "gpuCount": 1, **urls}]
+    owned = a_class(providers=[{"name": "webhook", "settings": {"machines": machines}}])
+    path = "spec.providers[0].settings.machines[0].scaleUpEndpoint"
+
+    assert told(owned) == [f"{path}: Forbidden: 169.254.169.254: link-local"]
 
 
 def test_a_kubelet_newer_than_the_api_server_is_refused_where_its_version_is_known():

@@ -15,7 +15,7 @@ from tgp.api.nodepool import GPUNodePool
 from tgp.api.pattern import matches
 from tgp.api.request import Attempt, ChosenOffer, GPURequest, GPURequestSpec, GPURequestStatus
 from tgp.core.model.kube_object import KubeObject
-from tgp.core.model.node import Node
+from tgp.core.model.node import OFF_SINCE, Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.offer_labels import slug
 from tgp.core.model.pod import OwnerRef
@@ -27,7 +27,6 @@ from tgp.core.requests.device_plugin import EPHEMERAL
 from tgp.core.requests.drain import CORDONED, DISRUPTED, cordon
 from tgp.core.requests.node_metadata import (
     ANNOTATED,
-    OFF_SINCE,
     REMEMBERED,
     RESERVED,
     NodeMetadata,

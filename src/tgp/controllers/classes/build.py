@@ -28,6 +28,7 @@ def build(deps: Deps, stores: Stores, instances: Instances, joining: Joining | N
         namespace=settings.namespace,
         default_backend=settings.default_backend,
         time_zones=settings.time_zones,
+        hosts=settings.hosts,
         requests=None if settings.observing else stores.requests,
         halted=lambda: instances.collector.halted,
         stuck=lambda: instances.collector.stuck,

@@ -15,7 +15,8 @@ from tgp.core.classes.checks import class_status, deleting_status
 from tgp.core.classes.machines_status import ClassMachines, MachineCount, earlier, machine_count_of, spent_at
 from tgp.core.classes.nodeclass import ClassPreflight, ClassReferences
 from tgp.core.classes.observation import ClassObservation
-from tgp.core.classes.refused_machines import refused_machines
+from tgp.core.classes.power_hosts import STRICT, HostRules
+from tgp.core.classes.refused_machines import is_ordinary, refused_machines
 from tgp.core.classes.semantic_validation import names_time_zone
 from tgp.core.inventory.orphans import Stuck
 from tgp.core.joining.mesh.selection import backend_of
@@ -30,6 +31,7 @@ from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.sold_gpus import sold
 from tgp.core.model.workload import Metadata
+from tgp.core.power.orders import machine_named_by
 from tgp.ports.clock import Clock
 from tgp.ports.clouds import Clouds
 from tgp.ports.cluster import View
@@ -50,6 +52,7 @@ class NodeClassReconciler:
         namespace: str,
         default_backend: str,
         time_zones: Callable[[], frozenset[str]],
+        hosts: HostRules = STRICT,
         requests: View[KubeObject[GPURequest]] | None = None,  # None: a class's machines are not reported
         halted: Callable[[], Mapping[str, str]] = dict,  # accounts where the collector stopped, each with the cause
         stuck: Callable[[], Iterable[Stuck]] = tuple,  # machines that no request owns and whose termination fails
@@ -68,6 +71,7 @@ class NodeClassReconciler:
         self._namespace = namespace
         self._default_backend = default_backend
         self._time_zones = time_zones
+        self._hosts = hosts
         self._requests = requests
         self._halted = halted
         self._stuck = stuck
@@ -116,13 +120,14 @@ class NodeClassReconciler:
             outdated_kinds=self._outdated_kinds(),
             halted=next((halted[name] for name in accesses if name in halted), ""),
             stuck=tuple(one for one in self._stuck() if one.access in accesses),
-            refused_machines=self._refused_machines(node_class),
+            refused_machines=self._refused_machines(record.key.name, node_class),
         )
 
-    def _refused_machines(self, node_class: GPUNodeClass) -> dict[str, str]:
-        found = {name: self._nodes.get(ObjectKey("", name)) for name in machines_of(node_class)}
-        nodes = {name: node for name, node in found.items() if node is not None}
-        return refused_machines(node_class, self._classes.values(), nodes)
+    def _refused_machines(self, name: str, node_class: GPUNodeClass) -> dict[str, str]:
+        requested = {machine_named_by(each) for each in self._requests_of(name)}
+        found = {each: self._nodes.get(ObjectKey("", each)) for each in machines_of(node_class)}
+        nodes = {each: node for each, node in found.items() if node is not None}
+        return refused_machines(node_class, self._classes.values(), nodes, requested, self._hosts)
 
     def _machines(self, record: KubeObject[GPUNodeClass]) -> ClassMachines:
         if self._requests is None:
@@ -192,8 +197,8 @@ class NodeClassReconciler:
         return [each.key for each in self._classes.values()]
 
     def of_node(self, old: Node | None, new: Node | None) -> Iterable[ObjectKey]:
-        """Classes that name it as a machine, when it comes."""
-        if new is None or old is not None:
+        """Classes that name it as a machine, when it comes, or shows whether it has GPUs."""
+        if new is None or (old is not None and is_ordinary(old) == is_ordinary(new)):
             return []
         every = (each for each in self._classes.values() if each.value is not None)
         return [each.key for each in every if each.value is not None and new.name in machines_of(each.value)]

@@ -38,10 +38,9 @@ from tgp.core.model.facts import (
 )
 from tgp.core.model.instance import Instance
 from tgp.core.model.kube_object import KubeObject
-from tgp.core.model.node import Node
+from tgp.core.model.node import REQUEST_UID, Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.token import plain_uid, read_token
-from tgp.core.requests.node_metadata import REQUEST_UID
 from tgp.core.requests.readoption import unrecorded
 from tgp.ports.clock import Clock
 from tgp.ports.cloud import Cloud

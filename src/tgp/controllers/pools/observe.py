@@ -141,6 +141,11 @@ class WorldObserver:
         self._owned: tuple[int, tuple[Offer, ...]] = (-1, ())
         self._by_pin: tuple[int, dict[tuple[str, str, bool], list[Offer]]] = (-1, {})
 
+    @property
+    def scheduler_names(self) -> frozenset[str]:
+        """Whose pods are planned for."""
+        return self._policy.scheduler_names
+
     def observe(self, now: datetime, unreserved: frozenset[ObjectKey] = frozenset()) -> PlanObservation:
         """`unreserved`: machines for whose pods no room is kept on their replacements."""
         waiting = self._waiting_pods()  # nothing changes until this returns

@@ -40,7 +40,7 @@ from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
-from tgp.core.pools.capacity import ENDED, living, on_its_way
+from tgp.core.pools.capacity import ENDED, living, on_its_way, with_placed
 from tgp.core.pools.demand import asks_for_gpus, asks_the_same
 from tgp.core.pools.limits import after_orders
 from tgp.core.pools.orders import (
@@ -443,7 +443,8 @@ class PoolPlanner:
         left = tuple(pod for pod in seen.world.pods if uid_text(pod.uid) not in served)
         specs = {each.key: each.pool for each in (*seen.world.pools, *seen.observing)}
         limits = after_orders(seen.world.limits, plan.orders, specs)
-        world = replace(seen.world, pods=left, pools=seen.observing, limits=limits)
+        rooms = with_placed(seen.world.capacity, seen.world.pods, plan.placed)
+        world = replace(seen.world, pods=left, pools=seen.observing, capacity=rooms, limits=limits)
         replicas = list[Order]()
         for planned in seen.observing:
             pool = self._views.pools.get(planned.key)
@@ -452,9 +453,9 @@ class PoolPlanner:
                 continue
             filled = await self._planned(world_of_slots(world, planned, slots), observing=True)
             replicas += filled.orders
-            rooms = (room_of_replica(pool, planned, each, world.shapes) for each in filled.orders)
+            filled_rooms = (room_of_replica(pool, planned, each, world.shapes) for each in filled.orders)
             limits = after_orders(world.limits, filled.orders, specs)
-            world = replace(world, capacity=(*world.capacity, *rooms), limits=limits)
+            world = replace(world, capacity=(*world.capacity, *filled_rooms), limits=limits)
         found = await self._planned(world, observing=True)
         return replace(found, orders=(*replicas, *found.orders))
 

@@ -125,7 +125,8 @@ class PurchaseGatherer:
         """Machines you own that are never switched for this class, each with the cause."""
         found = {name: self._node(name) for name in machines_of(node_class)}
         nodes = {name: node for name, node in found.items() if node is not None}
-        return refused_machines(node_class, self._views.classes.values(), nodes) if found else {}
+        classes, hosts = self._views.classes.values(), self._policy.hosts
+        return refused_machines(node_class, classes, nodes, hosts=hosts) if found else {}
 
     def _source(self, source: Source, refused: Mapping[str, str]) -> SourceObservation:
         status = self._market.source_statuses.get(source.name)

@@ -12,10 +12,10 @@ import msgspec
 from tgp.api.field_error import Invalid
 from tgp.api.values import microusd
 from tgp.core.budgets.weights import Weights
-from tgp.core.model.node import Node
+from tgp.core.model.node import REQUEST_UID, Node
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
-from tgp.core.requests.node_metadata import PRICE, REQUEST_UID, off_since
+from tgp.core.requests.node_metadata import PRICE, off_since
 from tgp.core.requests.node_state import SCHEME
 
 STATUS_DELAY = 60  # seconds that a kubelet's report may take to reach us

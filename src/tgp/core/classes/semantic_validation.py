@@ -23,10 +23,12 @@ from tgp.api.request import GPURequest, GPURequestSpec
 from tgp.api.schema import said_of
 from tgp.api.talos import TailscaleConfig, TalosConfig, WireGuardConfig
 from tgp.api.values import Version, talos_version
-from tgp.core.inventory.limits import USD
+from tgp.core.inventory.limits import COUNTED, USD
 from tgp.core.joining.talos.template import foreign_actions
 from tgp.core.model import gpus
 from tgp.core.model.cron import NotASchedule, read_schedule
+from tgp.core.model.offer import UNKNOWN_REGION
+from tgp.core.model.regions import atlas
 
 OLDEST_TALOS, NEWEST_TALOS = (1, 10), (1, 14)
 
@@ -40,7 +42,7 @@ class SemanticProblem(msgspec.Struct, frozen=True):
     policy: str = ""  # the validation of an admission policy that refuses the same; empty: none can
 
 
-VARIABLES_RULE, VERSION_RULE, GPU_RULE, MONEY_RULE = "template-variables", "talos-version", "gpu-names", "money"
+VARIABLES_RULE, VERSION_RULE, GPU_RULE, LIMIT_RULE = "template-variables", "talos-version", "gpu-names", "limited"
 SCHEDULE_RULE, NETWORK_RULE, MESH_RULE, NAMESPACE_RULE = "schedule", "network", "class-mesh", "class-namespaces"
 CLASS_GPU_RULE, CLASS_SPOT_RULE, NARROW_RULE, FREE_RULE = (
     "class-gpus",
@@ -48,12 +50,15 @@ CLASS_GPU_RULE, CLASS_SPOT_RULE, NARROW_RULE, FREE_RULE = (
     "class-requirements",
     "class-price",
 )
-TIME_ZONE_RULE, BUDGET_RULE, REQUIREMENTS_RULE = "time-zone", "budget", "requirements"  # asked of no policy
+# Asked of no policy.
+TIME_ZONE_RULE, BUDGET_RULE, REQUIREMENTS_RULE, HOST_RULE = "time-zone", "budget", "requirements", "host"
+REGION_RULE = "region"
 
 # What policies and controllers say of one rule begins or ends with the same words; only the latter know nearest names.
 UNKNOWN_GPU = "is an unknown GPU model"
 UNSUPPORTED_TALOS = "is not supported: v1.10 to v1.14 are"
-NO_RESOURCE = "is no resource"
+NOT_COUNTED = "is not counted"
+THESE_ARE = f"these are: {', '.join(COUNTED)}"
 NO_SPOT = "does not allow spot machines"
 CLASS_HAS_ONLY = "the class has only"
 FREE_MACHINES = "is 0, and every machine of the class costs more"
@@ -74,11 +79,12 @@ RULES = (
         "class_problems and so on",
         GPU_RULE,
     ),
+    SemanticProblem("an unknown region", "requirements on tgp.io/region", "pool_problems"),
     SemanticProblem(
         "a schedule cron cannot read", "budgets[].schedule, keepOn.schedule", "class_problems, pool_problems"
     ),
     SemanticProblem(
-        "an amount of money among resources", "limits.resources", "class_problems, pool_problems", MONEY_RULE
+        "a limit of a resource that is not counted", "limits.resources", "class_problems, pool_problems", LIMIT_RULE
     ),
     SemanticProblem("requirements that no machine satisfies", "requirements", "the pool controller"),
     SemanticProblem(
@@ -101,7 +107,9 @@ RULES = (
         "a value that changes the template's structure", "talosConfig.machineConfigTemplate", "the renderer"
     ),
     SemanticProblem(
-        "a host that must not be called", "settings.machines[] endpoints", "the power adapter, after DNS resolution"
+        "a host that must not be called",
+        "settings.machines[] endpoints",
+        "endpoint_problems; the power adapter, after DNS resolution",
     ),
     SemanticProblem(
         "a class that does not exist or does not allow the namespace",
@@ -128,7 +136,7 @@ def class_problems(node_class: GPUNodeClass) -> list[FieldError]:
     spec = node_class.spec
     problems = list(_unknown_gpus(spec.instance_requirements.gpu_types, "spec.instanceRequirements.gpuTypes"))
     if spec.limits is not None:
-        problems += _money_among(spec.limits.resources, "set spec.limits.maxHourlyCost")
+        problems += _not_counted(spec.limits.resources, "set spec.limits.maxHourlyCost")
     if spec.talos_config is not None:
         problems += _of_talos(spec.talos_config, "spec.talosConfig")
     for place, provider in enumerate(spec.providers):
@@ -150,11 +158,13 @@ def pool_problems(pool: GPUNodePool) -> list[FieldError]:
     for place, requirement in enumerate(pool.spec.template.spec.requirements):
         if requirement.key == "tgp.io/gpu-type" and requirement.operator in {"In", "NotIn"}:
             problems += _unknown_gpus(requirement.values, f"spec.template.spec.requirements[{place}].values")
+        if requirement.key == "tgp.io/region" and requirement.operator in {"In", "NotIn"}:
+            problems += _unknown_regions(requirement.values, f"spec.template.spec.requirements[{place}].values")
     for place, budget in enumerate(pool.spec.disruption.budgets):
         if budget.schedule is not None:
             problems += _of_schedule(budget.schedule, f"spec.disruption.budgets[{place}].schedule")
     if pool.spec.limits is not None:
-        problems += _money_among(pool.spec.limits.resources, "money is limited by the class, limits.maxHourlyCost")
+        problems += _not_counted(pool.spec.limits.resources, "money is limited by the class, limits.maxHourlyCost")
     return problems
 
 
@@ -332,11 +342,34 @@ def _unknown_gpu(name: str, path: str) -> FieldError:
     return FieldError(path, Reason.INVALID, f"{UNKNOWN_GPU}{_hint(gpus.nearest(name))}", _quoted(name), GPU_RULE)
 
 
-def _money_among(resources: Iterable[str], instead: str) -> Iterator[FieldError]:
-    if USD in resources:
-        yield FieldError(
-            f"spec.limits.resources[{USD}]", Reason.FORBIDDEN, f"{NO_RESOURCE}: {instead}", rule=MONEY_RULE
-        )
+def _unknown_regions(names: Iterable[str], path: str) -> Iterator[FieldError]:
+    """Of the label tgp.io/region, which has tgp's names alone."""
+    known = (*atlas().regions, UNKNOWN_REGION)
+    for place, name in enumerate(names):
+        if name not in known:
+            hint = _hint(get_close_matches(name.lower(), known, n=3)) or f"; these are known: {', '.join(known)}"
+            detail = f"is an unknown region{hint}"
+            yield FieldError(f"{path}[{place}]", Reason.INVALID, detail, _quoted(name), REGION_RULE)
+
+
+def _not_counted(resources: Iterable[str], instead: str) -> Iterator[FieldError]:
+    """`instead`: of money among the resources, what limits it."""
+    for name in resources:
+        if name not in COUNTED:
+            what = f": {instead}" if name == USD else _hint(_counted_near(name)) or f"; {THESE_ARE}"
+            yield FieldError(
+                f"spec.limits.resources[{name}]", Reason.FORBIDDEN, f"{NOT_COUNTED}{what}", rule=LIMIT_RULE
+            )
+
+
+def _counted_near(name: str) -> list[str]:
+    """Also without the vendor: gpu is near to nvidia.com/gpu."""
+    near = get_close_matches(name, COUNTED, n=1, cutoff=0.8)
+    return near or [each for each in COUNTED if get_close_matches(_bare(name), [_bare(each)], cutoff=0.75)]
+
+
+def _bare(resource: str) -> str:
+    return resource.rpartition("/")[2]
 
 
 def _of_schedule(schedule: str, path: str) -> Iterator[FieldError]:

@@ -11,12 +11,14 @@ from tgp.api.quantity import milli, whole
 from tgp.api.request import Attempt, ChosenOffer
 from tgp.api.values import microusd
 from tgp.core.model.costs import read_amount
-from tgp.core.model.gpus import resource_name
+from tgp.core.model.gpus import GPU_RESOURCES, resource_name
 from tgp.core.model.money import exact
 
 GIB = 1 << 30
 COUNTED_ON_FOR = timedelta(hours=1)  # a machine that only lists declare gone
 USD, NODES = "usd", "nodes"  # resources of a limit, beside those of Kubernetes
+COUNTED = (*sorted(GPU_RESOURCES, reverse=True), "cpu", "memory", NODES)  # what limits.resources may name
+_KNOWN = frozenset({USD, *COUNTED})
 Limits: TypeAlias = ClassLimits | PoolLimits
 
 
@@ -36,6 +38,8 @@ class Reservation:
 
     def takes(self, resource: str) -> int | None:
         """Of a resource in a limit, CPU in milli; None: the amount is unknown, so it cannot be counted."""
+        if resource not in _KNOWN:
+            return None
         if resource == USD:
             return self.microusd
         if resource == "cpu":
@@ -67,6 +71,8 @@ class Usage:
 
     def of(self, resource: str) -> int | None:
         """CPU in milli; None: the amount of a machine is unknown."""
+        if resource not in _KNOWN:
+            return None
         if resource == USD:
             return self.microusd
         if resource == NODES:
@@ -121,7 +127,7 @@ class _Limit(NamedTuple):
     """One limit of a class or a pool."""
 
     name: str  # "limits.maxHourlyCost is $4/h"
-    resource: str  # USD (micro-dollars per hour), NODES, or a resource of Kubernetes (CPU in milli)
+    resource: str  # USD (micro-dollars per hour), or one of COUNTED (CPU in milli); else nothing counts it
     most: int
 
 
@@ -148,6 +154,8 @@ def shortage(limits: Limits | None, held: Usage, wanted: Reservation) -> str:
     """Why `wanted` does not fit beside what is in use, with the numbers; empty: it fits."""
     for limit in _every(limits):
         used, takes = held.of(limit.resource), wanted.takes(limit.resource)
+        if limit.resource not in _KNOWN:
+            return f"{limit.name}, a resource that is not counted"
         if used is None or takes is None:
             return f"{limit.name}, and a provider does not report the {limit.resource} of a machine"
         if used + takes <= limit.most:
@@ -194,10 +202,11 @@ def _every(limits: Limits | None) -> Iterator[_Limit]:
             most = microusd(limits.max_hourly_cost, "spec.limits.maxHourlyCost")
             yield _Limit(f"limits.maxHourlyCost is ${limits.max_hourly_cost}/h", USD, most)
     for resource, written in sorted(limits.resources.items()):
-        if resource == USD:  # no resource, and no money either: a condition says so, and nothing is bought
-            continue
-        most = milli(written) if resource == "cpu" else whole(written)
-        yield _Limit(f"limits.resources[{resource}] is {written}", resource, most)
+        name, most = f"limits.resources[{resource}] is {written}", whole(written)
+        if resource in COUNTED:
+            yield _Limit(name, resource, milli(written) if resource == "cpu" else most)
+        else:  # a condition says so, and nothing is bought; usd is no money here
+            yield _Limit(name, f"resources[{resource}]", most)
 
 
 def _presumed(held: Usage) -> str:

@@ -16,6 +16,11 @@ class LabelRequirement(msgspec.Struct, frozen=True, gc=False):
     operator: str  # In, NotIn, Exists, DoesNotExist; in node selectors also Gt, Lt
     values: tuple[str, ...] = ()
 
+    def __str__(self) -> str:
+        if self.operator == "In" and len(self.values) == 1:
+            return f"{self.key}={self.values[0]}"
+        return " ".join((self.key, self.operator, *([f"({', '.join(self.values)})"] if self.values else [])))
+
     def admits(self, labels: Mapping[str, str]) -> bool:
         """Whether labels meet it. An operator this version does not know admits nothing."""
         value = labels.get(self.key)

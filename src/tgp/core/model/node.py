@@ -11,6 +11,10 @@ from tgp.core.model.record import Uid
 from tgp.core.model.resources import NOTHING, Resources
 from tgp.core.model.taints import Taint
 
+# Marks of ours on a Node.
+REQUEST_UID = "tgp.io/request-uid"  # a label: of the request whose machine it is
+OFF_SINCE = "tgp.io/off-since"  # an annotation of a machine you own: when its last request was over
+
 
 class NodeCondition(msgspec.Struct, frozen=True, gc=False):
     type: str

@@ -51,10 +51,15 @@ NOTHING = Resources()
 def amount_text(resource: str, amount: float) -> str:
     """For a sentence: 4 CPU, 15.6 GiB memory, 2 nvidia.com/gpu."""
     if resource == CPU:
-        return f"{amount / 1000:g} CPU"
+        return f"{decimal(amount / 1000)} CPU"
     if resource == MEMORY:
-        return f"{amount / (1 << 30):.1f} GiB memory"
-    return f"{amount:g} {resource}"
+        return f"{decimal(amount / (1 << 30), 1)} GiB memory"
+    return f"{decimal(amount)} {resource}"
+
+
+def decimal(number: float, digits: int = 3) -> str:
+    """1048576, 15.6: without an exponent, and without zeros at its end."""
+    return f"{number:.{digits}f}".rstrip("0").rstrip(".")
 
 
 def read_resources(written: Mapping[str, Written]) -> Resources:

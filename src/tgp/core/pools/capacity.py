@@ -14,6 +14,7 @@ from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
 from tgp.core.model.offer import Offer
 from tgp.core.model.pod import Pod
+from tgp.core.model.record import uid_text
 from tgp.core.model.resources import Resources
 from tgp.core.model.taints import Taint
 from tgp.core.pools.planner.sources import EPHEMERAL_STORAGE, KERNEL_SHARE, PODS, PODS_PER_NODE, SYSTEM_CPU_MILLI
@@ -47,6 +48,15 @@ def with_pods(room: Capacity, pods: Iterable[Pod]) -> Capacity:
     for pod in more:
         free = less(free, taken_by(pod))
     return replace(room, free=free, pods=(*room.pods, *more)) if more else room
+
+
+def with_placed(rooms: Iterable[Capacity], pods: Iterable[Pod], placed: Mapping[str, str]) -> tuple[Capacity, ...]:
+    """What a plan leaves of its rooms. `placed`: uid of a pod → name of its room."""
+    there: dict[str, list[Pod]] = {}
+    for pod in pods:
+        if where := placed.get(uid_text(pod.uid)):
+            there.setdefault(where, []).append(pod)
+    return tuple(with_pods(room, there.get(room.name, ())) for room in rooms)
 
 
 def serves(node: Node) -> bool:

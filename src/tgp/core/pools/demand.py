@@ -94,7 +94,7 @@ def demand_of_pod(pod: Pod, schedulers: frozenset[str]) -> PodDemand | None:
         return None
     annotations, problems = read_annotations(pod)
     read = msgspec.structs.replace(pod, annotations=annotations)
-    return PodDemand(pod, read, _refusal(pod, schedulers), problems)
+    return PodDemand(pod, read, refusal_of(pod, schedulers), problems)
 
 
 def demand_of(
@@ -143,6 +143,8 @@ def _read(
     if gang and len(gang) > LONGEST_GANG:
         problems.append(f"Annotation {GANG} is ignored: {gang[:64]!r}… is longer than {LONGEST_GANG} characters")
         gang = None
+    elif gang is None and size is not None:
+        problems.append(f"Annotation {GANG_SIZE} is ignored: it says how many pods {GANG} has, which is absent")
     said = {MAX_PRICE: price, MAX_WAIT: wait, GANG: gang or None, GANG_SIZE: size if gang else None}
     said[CHECKPOINT_EVERY] = every
     for name, check in ((MAX_PRICE, _price), (MAX_WAIT, _wait), (GANG_SIZE, _size), (CHECKPOINT_EVERY, _every)):
@@ -188,7 +190,8 @@ def _gpus(pod: Pod) -> tuple[str, ...]:
     return tuple(name for name, amount in pod.requests.others if amount > 0 and name.startswith(GPU_VENDORS))
 
 
-def _refusal(pod: Pod, schedulers: frozenset[str]) -> PoolReason | None:
+def refusal_of(pod: Pod, schedulers: frozenset[str]) -> PoolReason | None:
+    """Why no plan can serve a pod that requests GPUs; None: one may."""
     if pod.scheduler not in schedulers:
         names = ", ".join(sorted(schedulers))
         why = (

@@ -13,6 +13,7 @@ from tgp.core.model.gpus import resource_name
 from tgp.core.model.money import dollars
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.offer import Offer
+from tgp.core.model.resources import decimal
 from tgp.core.pools.orders import most_microusd
 from tgp.core.pools.planner.world import LimitRoom, Order
 from tgp.core.requests.purchase import price_cap
@@ -51,9 +52,9 @@ def limit_amount(resource: str, amount: int) -> str:
     if resource == USD:
         return f"{dollars(amount)}/h" if amount >= 0 else f"-{dollars(-amount)}/h"
     if resource == "cpu":
-        return f"{amount / 1000:g} CPU"
+        return f"{decimal(amount / 1000)} CPU"
     if resource == "memory":
-        return f"{amount / GIB:g} GiB"
+        return f"{decimal(amount / GIB)} GiB"
     if resource == NODES:
         return "1 machine" if amount == 1 else f"{amount} machines"
     return f"{amount} {resource}"

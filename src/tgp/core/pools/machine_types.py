@@ -15,13 +15,12 @@ from tgp.api.request import Attempt, GPURequest
 from tgp.core.model.attempts import attempts_of, open_attempt
 from tgp.core.model.gpus import find, resource_name
 from tgp.core.model.kube_object import KubeObject
-from tgp.core.model.node import Node
+from tgp.core.model.node import REQUEST_UID, Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.offer import UNKNOWN_GPU, BootMode, Offer
 from tgp.core.model.resources import Resources
 from tgp.core.pools.planner.world import Shape
 from tgp.core.requests.chosen_offer import offer_of
-from tgp.core.requests.node_metadata import REQUEST_UID
 from tgp.core.requests.purchase import takes_over
 
 SHAPES = "tgp-shapes"  # the ConfigMap

@@ -25,6 +25,7 @@ from tgp.core.classes.semantic_validation import (
 from tgp.core.model.conditions import ConditionUpdate
 from tgp.core.model.gpus import family_members, known
 from tgp.core.model.labels import LabelRequirement
+from tgp.core.model.regions import atlas
 from tgp.core.pools.requirements import Allowed, Malformed, together
 
 OWNED = frozenset({"Ready", "Limited", "Unsatisfiable", "Observing"})
@@ -53,16 +54,17 @@ def buys_nothing(ready: ConditionUpdate) -> bool:
 
 
 def judge_pool(observation: PoolObservation) -> tuple[ConditionUpdate, ...]:
-    reasons = tuple(_sentence(each) for each in unsatisfiable(observation.pool, observation.node_class))
-    updates = [_ready(observation)]
-    if reasons:
-        updates.append(ConditionUpdate("Unsatisfiable", True, "NoSuchMachine", " ".join(reasons)))
+    why = " ".join(_sentence(each) for each in unsatisfiable(observation.pool, observation.node_class))
+    updates = [_ready(observation, why)]
+    if why:
+        updates.append(ConditionUpdate("Unsatisfiable", True, "NoSuchMachine", why))
     if observation.observing or observation.pool.spec.mode == "Observe":
         updates.append(ConditionUpdate("Observing", True, "Observing", "Pool plans and reports, and launches nothing."))
     return tuple(updates)
 
 
-def _ready(observation: PoolObservation) -> ConditionUpdate:
+def _ready(observation: PoolObservation, unsatisfiable_by: str) -> ConditionUpdate:
+    """`unsatisfiable_by`: why no machine could ever serve the pool; empty: one may."""
     pool, node_class = observation.pool, observation.node_class
     name = pool.spec.node_class_ref.name
     problems = pool_problems(pool)
@@ -91,6 +93,8 @@ def _ready(observation: PoolObservation) -> ConditionUpdate:
             "NamespaceNotAllowed",
             f"GPUNodeClass {name} {NAMESPACE_REFUSED}.",
         )
+    if unsatisfiable_by:
+        return _not_ready("Unsatisfiable", unsatisfiable_by)
     if observation.class_ready is None:
         return ConditionUpdate("Ready", None, "NodeClassNotSeen", f"GPUNodeClass {name} was not checked yet.")
     if observation.class_ready.status is False and observation.class_ready.reason == CANNOT_BUY:
@@ -145,12 +149,14 @@ def _sentence(problem: FieldError) -> str:
 def _outside_class(allowed: Mapping[str, Allowed], node_class: GPUNodeClass) -> Iterator[FieldError]:
     """A pool can only narrow its class: what it requests beyond that is never launched."""
     wants = node_class.spec.instance_requirements
+    # A country or a provider's own name is in some region that its offers tell.
+    regions = wants.regions if set(wants.regions) <= set(atlas().regions) else ()
     providers = tuple(canonical_provider(row.name) for row in node_class.spec.providers if row.enabled)
     for key, offered in (
         ("tgp.io/provider", providers),
         ("tgp.io/gpu-type", _models(wants.gpu_types)),
-        ("tgp.io/region", wants.regions),
-        ("topology.kubernetes.io/region", wants.regions),
+        ("tgp.io/region", regions),
+        ("topology.kubernetes.io/region", regions),
         ("tgp.io/capacity-type", CAPACITY_TYPES if wants.spot_allowed else CAPACITY_TYPES[:1]),
         ("tgp.io/spot", ("false", "true") if wants.spot_allowed else ("false",)),
     ):

@@ -20,6 +20,7 @@ from tgp.api.values import Version
 from tgp.core.budgets.quota import spec_problem
 from tgp.core.classes.manifest_validation import problems_of
 from tgp.core.classes.nodeclass import namespace_allowed
+from tgp.core.classes.refused_machines import endpoint_problems
 from tgp.core.classes.semantic_validation import (
     BUDGET_RULE,
     CLASS_MISSING,
@@ -92,6 +93,7 @@ def _beside(value: object, known: Surroundings) -> Iterator[FieldError]:
     match value:
         case GPUNodeClass():
             yield from _zones(value, known)
+            yield from endpoint_problems(value)
             if known.server is not None:
                 yield from kubelet_problems(value, known.server)
         case GPUNodePool():

@@ -23,7 +23,7 @@ from tgp.api.request import Attempt, GPURequest
 from tgp.api.values import is_rfc3339, rfc3339, usd
 from tgp.core.model.costs import POOL_KIND
 from tgp.core.model.kube_object import KubeObject
-from tgp.core.model.node import Node
+from tgp.core.model.node import OFF_SINCE, REQUEST_UID, Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.offer import BootMode, Offer
 from tgp.core.model.offer_labels import (
@@ -43,14 +43,12 @@ from tgp.core.requests.device_plugin import EPHEMERAL, REQUEST, FutureNode
 from tgp.core.requests.drain import CORDONED, DISRUPTED, written
 from tgp.core.requests.node_state import provider_id_of
 
-REQUEST_UID = "tgp.io/request-uid"
 PRICE_LABEL = "eks-node-viewer/instance-price"
 PRICE = "tgp.io/hourly-price"
 MESH_HOSTNAME = "tgp.io/mesh-hostname"
 MESH_ADDRESS = "tgp.io/mesh-address"
 UNTRUSTED = Taint("tgp.io/untrusted", "NoSchedule")  # a third party owns the host, and can read what runs there
 REMEMBERED = "tgp.io/labels"  # the names of the labels we put there, sorted, between commas
-OFF_SINCE = "tgp.io/off-since"  # of a machine you own: when its last request was over
 ANNOTATED = "tgp.io/annotations"  # a digest of the template's annotations as they were set, and their names
 DIGEST_DIGITS = 16
 RAW = "-raw"  # tgp.io/region-raw: the text that is no valid label value

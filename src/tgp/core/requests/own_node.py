@@ -5,9 +5,8 @@ from collections.abc import Iterable
 from tgp.api.request import GPURequest
 from tgp.core.model.attempts import attempts_of, is_owned, open_attempt, provider_of
 from tgp.core.model.kube_object import KubeObject
-from tgp.core.model.node import Node
+from tgp.core.model.node import REQUEST_UID, Node
 from tgp.core.requests.attempt_account import has_foreign_token
-from tgp.core.requests.node_metadata import REQUEST_UID
 from tgp.core.requests.node_names import node_name_for
 from tgp.core.requests.node_state import provider_id_of
 

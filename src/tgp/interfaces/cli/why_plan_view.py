@@ -74,6 +74,7 @@ def pod_rows(asked: PodEnquiry) -> Iterator[tuple[str, str]]:
         yield "own price", f"at most {about(asked.own_price_microusd)} per GPU and hour {ends} (tgp.io/max-price)"
     if asked.gang:
         yield "gang", f"{asked.gang}: its pods are served together or not at all"
+    yield from labelled("ignored", asked.ignored)
     yield from labelled("events", (_event(asked, number) for number in range(len(asked.events))[-EVENTS_SHOWN:]))
     if asked.plan is not None:
         if asked.plan.hold:

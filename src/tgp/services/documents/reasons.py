@@ -65,6 +65,7 @@ class PodReason(TypedDict):
     ownUsdPerGpuHour: float | None
     ownPriceUntil: Moment | None
     gang: str | None
+    ignored: list[str]
     events: list[PodEvent]
     unseen: list[str]
     next: str
@@ -183,6 +184,7 @@ def pod_reason(asked: PodEnquiry) -> PodReason:
         ownUsdPerGpuHour=usd(asked.own_price_microusd),
         ownPriceUntil=_when(asked.own_price_until),
         gang=asked.gang or None,
+        ignored=[plain(words) for words in asked.ignored],
         events=[
             {"at": _when(event.at), "reason": event.reason, "message": plain(event.message)} for event in asked.events
         ],

@@ -71,7 +71,7 @@ REFUSED: dict[str, tuple[Callable[[], PlanInput], str]] = {
     ),
     "an operator that does not exist": (
         lambda: a_world(pods(1, affinity=required(LabelRequirement(ZONE, "Near", ("a",)))), MARKET),
-        "not matched by the pod's node selector or affinity",
+        f"machines lack {ZONE} Near (a) of the pod's node selector or affinity",
     ),
     "a term without requirements": (
         lambda: a_world(pods(1, affinity=required()), MARKET),
@@ -115,13 +115,13 @@ REFUSED: dict[str, tuple[Callable[[], PlanInput], str]] = {
     ),
     "offers that do not tell their memory": (
         lambda: a_world(pods(1), a_market(on_sale("a", 1.0, memory_gib=0))),
-        "the pod requests 1.0 GiB memory, which no offer reports",
+        "the pod requests 1 GiB memory, which no offer reports",
     ),
     "offers without a place, and pods that want one": (
         lambda: a_world(
             pods(1, node_selector={ZONE: "simulated-a"}), a_market(on_sale("a", 1.0, place="", region="unknown"))
         ),
-        "not matched by the pod's node selector or affinity",
+        f"machines lack {ZONE}=simulated-a of the pod's node selector or affinity",
     ),
     "a limit that counts what offers do not tell": (
         lambda: a_world(
@@ -165,7 +165,7 @@ def test_a_spread_of_another_pod_is_not_blamed_for_what_a_pod_asks_itself() -> N
         large = a_pod("large", gpus=64, labels={"app": "x"}, spreads=spread(ZONE))
         answer = planned(a_world([spreads, wants, large, a_pod("plain", labels={"app": "x"})], MARKET))
         said = {each.pod.key.name: each.message for each in answer.unserved}
-        assert "not matched by the pod's node selector or affinity" in said["wants"]
+        assert "machines lack rack=7 of the pod's node selector or affinity" in said["wants"]
         assert "too small" in said["large"]
         assert own in said.get("spreads", "")
         assert "plain" in {pod.key.name for order in answer.orders for pod in order.pods}

@@ -175,6 +175,50 @@ def test_a_limit_of_one_pool_does_not_bind_another():
     assert len(answer.orders) == 3
 
 
+def test_a_limit_of_something_that_is_not_counted_lets_nothing_be_bought():
+    room = LimitRoom("limits.resources[gpu] is 9", "resources[gpu]", 0, frozenset({ObjectKey("team", "p")}))
+    assert plan(a_world(pods(1), a_market(SMALL), limits=(room,))).orders == ()
+
+
+MARS = {"metadata": {"labels": {"planet": "mars"}}}
+
+
+def test_the_pool_that_a_pod_selects_comes_first_and_the_others_are_one_clause():
+    others = [a_pool(f"a-{number}") for number in range(5)]
+    answer = plan(
+        a_world(
+            [a_pod(gpus=64, node_selector={"planet": "mars"})], a_market(SMALL), *others, a_pool("z", template=MARS)
+        )
+    )
+    (unserved,) = answer.unserved
+
+    assert [each.pool.name for each in unserved.reasons][:2] == ["z", "a-0"]
+    assert [each.reason for each in unserved.reasons][1:] == ["NodeSelectorMismatch"] * 5
+    lack = "machines lack planet=mars of the pod's node selector or affinity"
+    assert unserved.message.startswith("team/z: none of 1 offers fits: 1 too small; ")
+    assert unserved.message.endswith(f"; 5 other pools: {lack}")
+
+
+def test_a_pool_that_buys_nothing_and_that_a_pod_selects_comes_before_those_that_it_does_not():
+    stopped = a_pool("z", template=MARS, stopped="NodeClassSuspended: GPUNodeClass cheap is suspended")
+    answer = plan(a_world([a_pod(node_selector={"planet": "mars"})], a_market(SMALL), a_pool("a"), stopped))
+
+    assert [each.reason for each in answer.unserved[0].reasons] == ["NodeClassSuspended", "NodeSelectorMismatch"]
+
+
+def test_a_key_that_offers_decide_is_named_where_no_offer_or_no_requirement_of_the_pool_allows_it():
+    here = a_pod(node_selector={"tgp.io/region": "west"})
+    narrow = a_pool("narrow", [{"key": "tgp.io/region", "operator": "In", "values": ["east"]}])
+    market = a_market(on_sale("sold-out", 1.0, region="west", left=0), on_sale("east", 1.0, region="east"))
+    for pod, pool, reason in (
+        (here, narrow, "NodeSelectorMismatch"),
+        (here, a_pool("sold-out"), "NoOfferFits"),
+        (a_pod(node_selector={"tgp.io/region": "nowhere"}), a_pool("none"), "NodeSelectorMismatch"),
+    ):
+        (told,) = plan(a_world([pod], market, pool)).unserved[0].reasons
+        assert told.reason == reason, pool.key
+
+
 def test_money_counts_with_the_margin_that_a_request_may_pay():
     room = LimitRoom("limits.maxHourlyCost is $2/h", "usd", 2_000_000, frozenset({ObjectKey("team", "p")}))
     assert len(plan(a_world(pods(2), a_market(SMALL), limits=(room,))).orders) == 1

@@ -12,6 +12,7 @@ from tgp.api.nodepool import NodeTemplate
 from tgp.api.values import microusd
 from tgp.core.market.query import query_for_class
 from tgp.core.market.ranking import rank
+from tgp.core.market.sources import machines_of
 from tgp.core.model.arrays import Bools, Codes, Index, np
 from tgp.core.model.columns import BOOT_MODES
 from tgp.core.model.cooldowns import Cooldowns
@@ -162,16 +163,56 @@ def _plugged(world: PlanInput, rows: Index, table: SourceTable) -> Bools:
 def _table(pool: PlannedPool, book: PriceBook, rows: Index) -> SourceTable:
     template = pool.pool.spec.template
     labels = {key: LabelColumn(column.values, column.place[rows]) for key, column in _book_labels(book).items()}
-    constant = {
-        **template_labels(template),
+    whole = np.zeros(len(rows), np.intp)
+    labels = {key: LabelColumn((value,), whole) for key, value in _fixed_labels(pool).items()} | labels
+    taints, place = _taints(template, book, rows)
+    return SourceTable(len(rows), labels, taints, place)
+
+
+def _fixed_labels(pool: PlannedPool) -> dict[str, str]:
+    """That all its machines have."""
+    return {
+        **template_labels(pool.pool.spec.template),
         "tgp.io/nodepool": pool.key.name,
         "tgp.io/nodepool-namespace": pool.key.namespace,
         OS: "linux",
     }
-    whole = np.zeros(len(rows), np.intp)
-    labels = {key: LabelColumn((value,), whole) for key, value in constant.items()} | labels
-    taints, place = _taints(template, book, rows)
-    return SourceTable(len(rows), labels, taints, place)
+
+
+def may_match(wanted: LabelRequirement, pool: PlannedPool, offers: PoolOffers | None, world: PlanInput) -> bool:
+    """Whether a machine of the pool may have such a label, if not now. `offers`: None where it buys nothing now."""
+    fixed = _fixed_labels(pool)
+    if wanted.key in fixed:
+        return wanted.admits(fixed)
+    if offers is not None and offers.table.matches_all((wanted,)).any():
+        return True
+    owned = machines_of(pool.node_class)
+    if any(wanted.admits(node.labels) for node in world.owned_nodes.values() if node.name in owned):
+        return True
+    column = _book_labels(world.book).get(wanted.key)
+    if column is None:
+        return wanted.admits({})
+    return _required(wanted, pool) and bool((column.admitted(_admits(wanted)) & _of_class(pool, world.book)).any())
+
+
+def _required(wanted: LabelRequirement, pool: PlannedPool) -> bool:
+    """Whether the pool's requirements leave one of the values."""
+    try:
+        rows = pool.pool.spec.template.spec.requirements
+        allowed = together(LabelRequirement(row.key, row.operator, row.values) for row in rows).get(wanted.key)
+    except Malformed:
+        return True
+    return allowed is None or wanted.operator != "In" or any(map(value_check(wanted.key, allowed), wanted.values))
+
+
+def _admits(wanted: LabelRequirement) -> Callable[[str | None], bool]:
+    return lambda value: wanted.admits({} if value is None else {wanted.key: value})
+
+
+def _of_class(pool: PlannedPool, book: PriceBook) -> Bools:
+    """Rows of the book whose source the class has."""
+    used: Bools = np.array([state.source in pool.sources for state in book.sources], np.bool_)[book.source_of]
+    return used
 
 
 def _with_own_labels(table: SourceTable, rows: Index, world: PlanInput) -> SourceTable:

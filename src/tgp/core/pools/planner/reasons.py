@@ -8,12 +8,14 @@ from datetime import UTC, datetime
 from tgp.core.classes.machines_status import cooling_machines
 from tgp.core.market.ranking_messages import REASONS_SHOWN, machine, miss_words
 from tgp.core.model.arrays import Bools, Codes, Index, np
+from tgp.core.model.labels import LabelRequirement
 from tgp.core.model.money import about
+from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.offer_query import RejectReason
 from tgp.core.model.price_book import OfferRow, PriceBook
 from tgp.core.model.resources import CPU, MEMORY, amount_text
 from tgp.core.model.taints import Taint
-from tgp.core.pools.planner.offers import FITS, REASONS, UNAVAILABLE, PoolOffers
+from tgp.core.pools.planner.offers import FITS, REASONS, UNAVAILABLE, PoolOffers, may_match
 from tgp.core.pools.planner.problem import Limit, Pattern
 from tgp.core.pools.planner.rows import DemandRow, own_price, own_price_until, ports_taken
 from tgp.core.pools.planner.sources import SourceSet
@@ -57,6 +59,7 @@ NEARNESS = (
     "TaintNotTolerated",
     "NamespaceNotAllowed",
 )
+MISMATCH = "NodeSelectorMismatch"  # no machine of the pool can ever have a label that the pod selects
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +70,19 @@ class Explaining:
     limits: tuple[Limit, ...]
     left: tuple[float, ...]  # of each limit
     _known: dict[tuple[int, ...], Codes] = field(default_factory=dict)  # by what decides
+    _matched: dict[tuple[LabelRequirement, ObjectKey], bool] = field(default_factory=dict)
     _lowest: dict[tuple[int, int], str] = field(default_factory=dict)  # prices in words, by need and mask
 
     def pool_reasons(self, row: DemandRow, pools: Iterable[PlannedPool]) -> tuple[PoolReason, ...]:
-        """One of each pool: what a user can most likely change first, pools that buy nothing last."""
+        """One of each pool: what a user can most likely change first, pools that the pod does not select last."""
         return tuple(sorted((self._pool_reason(row, pool) for pool in pools), key=_nearness))
 
     def _pool_reason(self, row: DemandRow, pool: PlannedPool) -> PoolReason:
         """Why this pool does not serve the pods of a row."""
+        offers = next((each for each in self.sources.offers if each.pool is pool), None)
+        if lacking := [each for each in _selected(row) if not self._may_match(each, pool, offers)]:
+            words = ", ".join(map(str, lacking[:REASONS_SHOWN]))
+            return PoolReason(pool.key, MISMATCH, f"machines lack {words} of the pod's node selector or affinity")
         if pool.stopped:
             reason, _, message = pool.stopped.partition(": ")
             return PoolReason(pool.key, reason, message)
@@ -82,7 +90,7 @@ class Explaining:
         if namespace not in pool.namespaces:
             why = f"GPUNodeClass {pool.class_name} does not allow namespace {namespace}"
             return PoolReason(pool.key, "NamespaceNotAllowed", why)
-        offers = next(each for each in self.sources.offers if each.pool is pool)
+        assert offers is not None, "a pool that is not stopped has a table"
         verdicts = self.verdicts(row, offers)
         counts = Counter(verdicts.tolist())
         words = _summary(counts, len(verdicts))
@@ -103,6 +111,13 @@ class Explaining:
         if cooling:
             return PoolReason(pool.key, "MachinesCoolingDown", "; ".join((words, *cooling[:REASONS_SHOWN])))
         return PoolReason(pool.key, "NoOfferFits", f"{words}{self._nearest_words(verdicts, offers)}")
+
+    def _may_match(self, wanted: LabelRequirement, pool: PlannedPool, offers: PoolOffers | None) -> bool:
+        """Asked once of each pool: many pods select the same."""
+        key = (wanted, pool.key)
+        if key not in self._matched:
+            self._matched[key] = may_match(wanted, pool, offers, self.sources.world)
+        return self._matched[key]
 
     def verdicts(self, row: DemandRow, offers: PoolOffers) -> Codes:
         """By row of the book: into the reasons. They add up to all offers. Rows of equal need and masks share them."""
@@ -267,5 +282,15 @@ def _summary(counts: Counter[int], total: int) -> str:
     return f"none of {total} offers fits: {', '.join(shown)}"
 
 
+def _selected(row: DemandRow) -> list[LabelRequirement]:
+    """What a pod's Node must match, as far as every alternative of its affinity says so."""
+    pod = row.pod
+    found = [LabelRequirement(key, "In", (value,)) for key, value in pod.node_selector.items()]
+    terms = pod.affinity.node_terms
+    return [*found, *terms[0].labels] if terms is not None and len(terms) == 1 else found
+
+
 def _nearness(reason: PoolReason) -> int:
+    if reason.reason == MISMATCH:
+        return len(NEARNESS) + 1
     return NEARNESS.index(reason.reason) if reason.reason in NEARNESS else len(NEARNESS)

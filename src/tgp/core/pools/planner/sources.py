@@ -11,7 +11,7 @@ from tgp.core.inventory.limits import GIB, NODES, USD
 from tgp.core.market.offer_filters import NO_POLICY
 from tgp.core.model.arrays import Bools, Floats, Index, Ints, Small, np
 from tgp.core.model.columns import AS_MANY_AS_ASKED, BOOT_MODES
-from tgp.core.model.gpus import resource_name
+from tgp.core.model.gpus import GPU_RESOURCES, resource_name
 from tgp.core.model.offer import BootMode, Offer, Stock, Trust
 from tgp.core.model.offer_query import Selection
 from tgp.core.model.pod import Pod
@@ -191,6 +191,8 @@ class SourceSet:
                 use[sources] = _or_unknown(columns.vcpus[rows], 1000.0)
             case "memory":
                 use[sources] = _or_unknown(columns.memory[rows], float(GIB))
+            case resource if resource not in GPU_RESOURCES:  # nothing counts it
+                use[sources] = UNKNOWN_USE
             case resource:
                 named = np.array([resource_name(gpu) == resource for gpu in columns.words.gpus], np.bool_)
                 use[sources] = np.where(named[columns.gpu[rows]], columns.gpu_count[rows], 0)

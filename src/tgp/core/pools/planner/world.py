@@ -138,7 +138,19 @@ class Unserved:
 
     @property
     def message(self) -> str:
-        return "; ".join(f"{each.pool}: {each.message}" if each.pool.name else each.message for each in self.reasons)
+        """What several pools have in common is said once."""
+        groups: dict[str, list[ObjectKey]] = {}
+        for each in self.reasons:
+            groups.setdefault(each.message, []).append(each.pool)
+        other = "other " if len(groups) > 1 else ""
+        return "; ".join(
+            f"{len(pools)} {other}pools: {message}"
+            if len(pools) > 1
+            else f"{pools[0]}: {message}"
+            if pools[0].name
+            else message
+            for message, pools in groups.items()
+        )
 
 
 @dataclass(frozen=True, slots=True)
