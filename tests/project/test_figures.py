@@ -46,6 +46,7 @@ from tgp.core.budgets.status import GATHERED, IDLE_AFTER
 from tgp.core.classes import default_class, market_status
 from tgp.core.disruption import candidates, causes, exchange, health, market_moves, moves, restart_cost
 from tgp.core.inventory import orphan_evidence, orphans
+from tgp.core.inventory.in_use import LET_GO_AFTER
 from tgp.core.inventory.limits import COUNTED_ON_FOR
 from tgp.core.model import cooldowns, offer_query
 from tgp.core.pools import capacity, machine_failures, machine_types, nominations, orders, runaway, upkeep
@@ -162,6 +163,7 @@ FIGURES = (
     Figure(SECURITY, "is not tried again for {}", market.REFUSED_AGAIN_AFTER),
     Figure(LIVE, "takes longer than {}", walk.WALK_WITHIN),
     Figure(LIVE, "If the proof is not possible for {}", termination.PATIENCE),
+    Figure(MARKET, "when the class is gone (up to {} later", LET_GO_AFTER),
     Figure(MARKET, "yellow after {}", of_seconds(offers_view.AGE_COLOURED_AFTER)),
     Figure(MARKET, "on its own schedule: every {}", facts_of("vultr").refresh_every),
     Figure(MARKET, "(Google Cloud: every {})", facts_of("gcp").refresh_every),

@@ -143,7 +143,7 @@ def test_one_provider_that_may_serve_is_enough():
 
 
 def test_a_machine_that_another_class_owns_is_nothing_to_add():
-    """It is somebody's own: provider webhook in this class would need a machine of its own."""
+    """Provider webhook in this class would need a machine of its own."""
     own = at("webhook", gpu="L40S", boot=BootMode.POWER)
     verdict = judged(at("runpod"), others=(own,), **requires(gpuTypes=["L40S"]))
 
