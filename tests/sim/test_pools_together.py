@@ -123,7 +123,7 @@ def test_a_pool_that_changes_its_class_in_the_middle_ends_the_move():
         assert names(env) >= before
         for name in before:
             (told,) = [message for reason, message in events_of(env, name) if reason == "DisruptionBlocked"]
-            assert "is in a pool of another class now" in told, "whichever of the two pools is looked at first"
+            assert "is now in a pool of another class" in told, "whichever of the two pools is looked at first"
 
 
 def test_machines_whose_move_is_given_up_together_say_the_same():

@@ -49,7 +49,7 @@ def test_a_busy_port_ends_it_and_names_the_setting(kubeconfig: Path):
         ended = operator("--kubeconfig", str(kubeconfig), TGP_LISTEN=f"127.0.0.1:{port}")
 
     assert ended.returncode == 1
-    assert f"cannot listen on 127.0.0.1:{port}" in ended.stderr
+    assert f"Cannot listen on 127.0.0.1:{port}" in ended.stderr
     assert "in use" in ended.stderr
     assert "TGP_LISTEN" in ended.stderr
     assert "Traceback" not in ended.stderr
@@ -60,7 +60,7 @@ def test_an_address_that_is_not_ours_ends_it_and_names_the_setting(kubeconfig: P
     ended = operator("--kubeconfig", str(kubeconfig), "--listen", "192.0.2.1:8080")
 
     assert ended.returncode == 1
-    assert "cannot listen on 192.0.2.1:8080" in ended.stderr
+    assert "Cannot listen on 192.0.2.1:8080" in ended.stderr
     assert "--listen" in ended.stderr
     assert "Traceback" not in ended.stderr
 
