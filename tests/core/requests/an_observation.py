@@ -109,8 +109,8 @@ def a_node(**rest: Any) -> NodeObservation:
     )
 
 
-def a_class(max_hourly_cost: str | None = None) -> GPUNodeClass:
-    limits = ClassLimits(max_hourly_cost=max_hourly_cost)
+def a_class(max_hourly_cost: str | None = None, **limited: Any) -> GPUNodeClass:
+    limits = ClassLimits(max_hourly_cost=max_hourly_cost, **limited)
     return GPUNodeClass(spec=GPUNodeClassSpec(providers=(ProviderConfig(name="vast"),), limits=limits))
 
 

@@ -132,6 +132,15 @@ def test_only_the_newest_of_those_that_overdraw_is_terminated(members, exceeds):
     assert bool(overdraft(observation, BILLED)) is exceeds
 
 
+@pytest.mark.parametrize("limited", [{"max_nodes": 1}, {"resources": {"gpu": 1}}, {"resources": {"cpu": "1"}}])
+def test_a_price_overdraws_no_limit_but_that_of_money(limited):
+    """A class whose other limits were lowered, or mistyped, terminates no machine that works."""
+    held = usage_of([Reservation("one", 400_000)])
+    observation = an_observation(BILLED, node_class=a_class("9.00", **limited), held=held)
+
+    assert overdraft(observation, BILLED) == ""
+
+
 def test_a_class_that_is_gone_limits_nothing():
     assert overdraft(an_observation(BILLED, held=usage_of([Reservation("one", 900_000)])), BILLED) == ""
 

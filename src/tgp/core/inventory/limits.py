@@ -150,9 +150,11 @@ def rooms_left(limits: Limits | None, held: Usage) -> list[RoomLeft]:
     return rooms
 
 
-def shortage(limits: Limits | None, held: Usage, wanted: Reservation) -> str:
-    """Why `wanted` does not fit beside what is in use, with the numbers; empty: it fits."""
+def shortage(limits: Limits | None, held: Usage, wanted: Reservation, *, only: str = "") -> str:
+    """Why `wanted` does not fit beside what is in use, with the numbers; empty: it fits. `only`: of this resource."""
     for limit in _every(limits):
+        if only and limit.resource != only:
+            continue
         used, takes = held.of(limit.resource), wanted.takes(limit.resource)
         if limit.resource not in _KNOWN:
             return f"{limit.name}, a resource that is not counted"

@@ -9,7 +9,7 @@ import msgspec
 
 from tgp.api.request import Attempt
 from tgp.api.values import go_duration
-from tgp.core.inventory.limits import reservation_of, shortage
+from tgp.core.inventory.limits import USD, reservation_of, shortage
 from tgp.core.joining.mesh.status import LEASE_STALE
 from tgp.core.model.attempts import end_words, is_owned, machine_words, provider_words, taken_back_at
 from tgp.core.model.conditions import sentence
@@ -230,7 +230,8 @@ def overdraft(observation: RequestObservation, attempt: Attempt) -> str:
         if each.leaving:
             others = others.minus(reservation_of(each.uid, each.attempt))
     uid = plain_uid(observation.record.uid_text)
-    return shortage(observation.node_class.spec.limits, others, reservation_of(uid, attempt))
+    # A price uses up money. Of other limits a machine that is there takes what it took when it was bought.
+    return shortage(observation.node_class.spec.limits, others, reservation_of(uid, attempt), only=USD)
 
 
 def _costs_more(member: ClassMember) -> bool:
