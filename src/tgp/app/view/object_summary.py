@@ -117,7 +117,8 @@ def _assess(status: _Status, conditions: dict[str, _Condition]) -> tuple[str, bo
     ready = conditions.get("Ready")
     for name in IN_THE_WAY:
         row = conditions.get(name)
-        if row is not None and row.status == "True" and (ready is None or ready.status == "True"):
+        otherwise_ready = ready is None or ready.status == "True" or ready.reason == name
+        if row is not None and row.status == "True" and otherwise_ready:
             return name, False, row
     if status.phase:
         return status.phase, None if status.phase in WAITING else status.phase not in ENDED_BADLY, ready
