@@ -462,6 +462,19 @@ async def test_while_a_request_has_to_adopt_its_machine_again_every_account_is_l
     assert await setup.turn_at(elsewhere) == SOON
 
 
+async def test_the_first_list_that_shows_such_a_machine_has_every_other_account_listed_at_once():
+    """One without machines was to be listed minutes later, and the leader was gone before."""
+    setup = AccountSetup(Provider(a_machine(1)))
+    setup.hold(replace(a_record(1), finalizers=(FINALIZER,)))
+    asked = []
+    setup.instance_cache.ask_soon = asked.append
+    other = {"name": "vultr", "credentialsRef": {"name": "keys", "key": "OTHER"}}
+    (elsewhere,) = setup.poller.of_class(None, a_class(other))
+    await setup.turns(2, every=SOON)
+
+    assert asked == [elsewhere.name], "once"
+
+
 async def test_errors_back_off_and_obey_the_provider_within_bounds():
     setup = AccountSetup(Provider())
     setup.provider.error = CloudBusy("busy")

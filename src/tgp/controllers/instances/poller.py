@@ -247,12 +247,16 @@ class InstancePoller:
             return EMPTY_AGAIN
         await self._accounts.seen(poll.access, snapshot, from_class=self._in_a_class(poll.name))
         before = self._collector.halted.get(poll.name), self._collector.stuck
+        awaited = self._collector.adoption_awaited
         news = self._instance_cache.put(poll.name, snapshot)
         if self._consistency.looked(poll.name, snapshot.began, cloud.facts.listing_lag) or news:
             self._announce(poll.name)
         await self._collector.sweep(poll.name, cloud, snapshot, poll.cluster)
         if (self._collector.halted.get(poll.name), self._collector.stuck) != before:
             self._announce(poll.name)
+        if self._collector.adoption_awaited and not awaited:  # the next list of an account may be minutes away
+            for other in sorted(self._accesses.keys() - {poll.name}):
+                self._instance_cache.ask_soon(other)
         return self._pause(poll.name, snapshot)
 
     async def _list(self, poll: _Poll, cloud: Cloud) -> InstanceSnapshot | None:
