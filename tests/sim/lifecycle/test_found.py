@@ -157,7 +157,7 @@ def test_a_request_that_names_its_provider_is_adopted_again_without_the_other_pr
         env.until(lambda: env.phase() == "Ready", minutes=15)
         nothing = dict.fromkeys(env.request()["status"])
         env.world.api.local_api.merge_patch(GPU_REQUEST, "default", "train", {"status": nothing}, "status")
-        env.world.run(seconds=140)
+        env.world.run(seconds=100)  # the others are waited for two minutes
         assert bool(env.attempts()) is soon
 
         env.until(lambda: [row["outcome"] for row in env.attempts()] == ["Launched"], minutes=5)
